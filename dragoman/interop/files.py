@@ -1,4 +1,4 @@
-"""Names of files with pretrained models, and their JSON, read within bounds."""
+"""Names of the files of pretrained models, and functions that read them within bounds."""
 
 import json
 from pathlib import Path
@@ -9,19 +9,20 @@ from dragoman.system.resources import memory_available
 
 LARGEST = 2**26
 """Most bytes of a vocabulary or another file of JSON, which takes twenty times as much memory at worst. The largest
-that is known, of NLLB-200, has 32 MB."""
-
-MOST_RATIO, LEAST_BYTES = 20, 2**20
-"""How many times as large as its file the content may be, if it has more than so many bytes: numbers of weights can
-hardly be compressed, and a file that promises more is made to fill the memory."""
+known file, of NLLB-200, has 32 MB."""
+MOST_RATIO = 20
+"""Largest ratio of the content of a file of weights to its size. Weights can hardly be compressed: a file that promises
+more is made to fill the memory."""
+LEAST_BYTES = 2**20
+"""Bytes of content that a file may have besides, however small it is."""
 
 INDEX = ".index.json"
-"""Ending of a file that tells in which other files weights are."""
+"""Ending of a file that names the files in which weights are."""
 PRETRAINED = ("model.safetensors", "pytorch_model.bin")
-"""How transformers calls the weights, the safest first; those of large models are in several files and an index."""
+"""Names of the weights in transformers, the safest format first. Large models have several files and an index."""
 
 STYLE_FILE = "source_style.json"
-"""How sources are written, beside the files that transformers reads: Dragoman writes it when it exports a model."""
+"""File with the style of sources, which Dragoman writes beside the files of transformers when it exports a model."""
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -36,9 +37,9 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def check_promise(path: Path, size: int) -> None:
-    """Judge the bytes that a file of weights says it has, before memory is asked for them.
+    """Check the number of bytes that a file of weights says it holds, before memory is allocated for them.
 
-    Raises `ValueError` if they are more than its own size can hold, and `ResourceError` if memory does not suffice.
+    Raises `ValueError` if a file of its size cannot hold them, and `ResourceError` if memory does not suffice.
     """
     if size > MOST_RATIO * path.stat().st_size + LEAST_BYTES:
         raise ValueError(f"it would be more than {MOST_RATIO} times as large in memory")
@@ -51,7 +52,7 @@ def check_promise(path: Path, size: int) -> None:
 
 
 def read_json(path: Path, *, missing: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The object in a JSON file; `missing`, if given, for a file that is not there. Raises `DataError` else."""
+    """The object in a JSON file; `missing`, if given, if there is no file. Raises `DataError` for anything else."""
     if missing is not None and not path.exists():
         return missing
     try:

@@ -22,17 +22,16 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Weights = Float[np.ndarray, "target_words source_words"]
 Maps = Float[np.ndarray, "layers heads queries keys"]
-
 Vectors = Float[np.ndarray, "layers heads length width"]
 
 MOST_TOKENS = 512
 """Most tokens of a text, end of sentence included: all maps of a base model then take 150 MB."""
 WIDEST = 16
-"""Source words of a sentence whose picture fits on a page."""
+"""Most source words of a sentence whose picture fits on a page."""
 
 
 class Heads(NamedTuple):
-    """What the heads of all layers computed for one sentence pair, as `model.attention.Recorded`."""
+    """Values that the heads of all layers computed for one sentence pair; `model.attention.Recorded` has a layer's."""
 
     query: Vectors
     key: Vectors
@@ -48,13 +47,13 @@ class Axis:
     pieces: list[str]
     """A readable piece for each token; a space is "▁"."""
     words: list[list[int]]
-    """For each word the indices of its tokens; every token is of one word."""
+    """For each word the indices of its tokens. Every token belongs to one word."""
     labels: list[str]
-    """For each word its text."""
+    """The text of each word."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: list[int]) -> Self:
-        """Words are what white space separates; in scripts without spaces, the characters of the pieces."""
+        """The axis of these token ids. White space separates words; in scripts without spaces, characters are words."""
         groups = _words(tokenizer, ids)
         labels = [_label(tokenizer, [ids[index] for index in group]) for group in groups]
         return cls(ids, tokenizer.pieces(ids), groups, labels)
@@ -68,7 +67,7 @@ class Axis:
 
 
 def encoded(model: ModelDirectory, tokenizer: Tokenizer, text: str) -> list[int]:
-    """The tokens of a text and its end. Raises `DataError` for one that is too long to be shown."""
+    """The token ids of a text with its end of sentence. Raises `DataError` for a text that is too long to be shown."""
     config = model.model.config
     ids = [*tokenizer.encode(text), tokenizer.closing.eos]
     most = min(MOST_TOKENS, config.max_length or MOST_TOKENS)
@@ -83,9 +82,9 @@ def forced_decoding(
 ) -> tuple[Float[Tensor, "target vocab"], dict[str, Heads]]:
     """Log-probabilities and attention of `model` when it is given `target_ids` to predict from `source_ids`.
 
-    Both end with the end of sentence. Row i is of the position that predicts token i; its input is the token before.
-    The first `given` tokens, such as that of a language, are certain: no others could stand there.
-    The attention is that of `encoder`, `decoder` and `cross`; a row of weights sums to 1.
+    Both end with the end of sentence. Row i belongs to the position that predicts token i; its input is the token
+    before. The first `given` tokens, such as that of a language, are certain: no others could stand there. The
+    attention has the keys `encoder`, `decoder` and `cross`; each row of weights sums to 1.
     """
     config, device = model.config, next(model.parameters()).device
     inputs = torch.tensor([[config.bos_id, *target_ids[:-1]]], device=device)
@@ -106,17 +105,17 @@ def _stacked(layers: Iterable[Tensor]) -> Maps:
 
 @dataclass(frozen=True)
 class WordAttention:
-    """How much each target word took from each source word."""
+    """Cross-attention of a sentence pair: how much each target word took from each source word."""
 
     source_words: list[str]
-    """The last one is the end of sentence."""
+    """Words of the source, up to and including the end of sentence."""
     target_words: list[str]
-    """The last one is the end of sentence."""
+    """Words of the target, up to and including the end of sentence."""
     layers: list[Weights]
     """One matrix for each decoder layer, the mean over its heads; each row sums to 1."""
 
     def clearest_layer(self) -> int:
-        """Index of the layer that tells the source words apart best."""
+        """Index of the layer that distinguishes best between the source words."""
         return clearest_layer(self.layers)
 
     def reordering(self) -> float:
@@ -132,16 +131,22 @@ class WordAttention:
 
 def word_attention(model: ModelDirectory, source_text: str, target_text: str) -> WordAttention:
     """Cross-attention between words while the model predicts a given translation."""
-    config, texts = model.model.config, model.preprocessor.pair(source_text, target_text)
-    # Tokenized again, a translation that was truncated may have more tokens than there are positions.
-    room = config.max_length and config.max_length - 1
-    source, target = (
-        Axis.of(tokenizer, [*tokenizer.encode(text)[:room], tokenizer.closing.eos])
-        for tokenizer, text in zip(model.tokenizers, texts, strict=True)
-    )
+    source_text, target_text = model.preprocessor.pair(source_text, target_text)
+    max_length = model.model.config.max_length
+    source = _truncated_axis(model.source_tokenizer, source_text, max_length)
+    target = _truncated_axis(model.target_tokenizer, target_text, max_length)
     _, heads = forced_decoding(model.model, source.ids, target.ids)
     layers = by_word(heads["cross"].weights.mean(1), target.words, source.words)
     return WordAttention(source.labels, target.labels, list(layers))
+
+
+def _truncated_axis(tokenizer: Tokenizer, text: str, max_length: int | None) -> Axis:
+    """The axis of a text and its end of sentence, at most `max_length` tokens together."""
+    ids = tokenizer.encode(text)
+    # Tokenized again, a translation that was truncated may have more tokens than there are positions.
+    if max_length:
+        ids = ids[: max_length - 1]
+    return Axis.of(tokenizer, [*ids, tokenizer.closing.eos])
 
 
 def clearest_layer(layers: Iterable[Weights]) -> int:
@@ -154,26 +159,37 @@ def clearest_layer(layers: Iterable[Weights]) -> int:
 
 def most_reordered(candidates: Iterable[WordAttention]) -> WordAttention | None:
     """The sentence that shows best how translation changes the order of words, preferably one that fits on a page."""
-    return max(candidates, key=lambda each: (len(each.source_words) <= WIDEST, each.reordering()), default=None)
+    return max(candidates, key=_suitability, default=None)
+
+
+def _suitability(candidate: WordAttention) -> tuple[bool, float]:
+    """Sort key of `most_reordered`: whether the picture fits on a page, then how much the order of words changes."""
+    return len(candidate.source_words) <= WIDEST, candidate.reordering()
 
 
 def _words(tokenizer: Tokenizer, ids: list[int]) -> list[list[int]]:
-    """The words of `decoding.alignment`, in scripts without spaces their characters; all other tokens stand alone."""
-    slots = Prepared("", list(SLOTS))  # which stand for themselves
-    numbers = {index: number for number, word in enumerate(words(tokenizer, ids, slots)) for index in word}
+    """The token indices of each word as `decoding.alignment` splits them, or of each character in scripts without
+    spaces. All other tokens stand alone."""
+    slots = Prepared("", list(SLOTS))  # each slot stands for itself
+    word_of = {index: number for number, word in enumerate(words(tokenizer, ids, slots)) for index in word}
     # A tokenizer may put a space before a text, which is no part of the text; here it belongs to the first word.
-    spaces = [index for index, id_ in enumerate(ids) if id_ not in tokenizer.special_ids and index not in numbers]
-    numbers |= {index: numbers[index + 1] for index in spaces if index + 1 in numbers}
-    found = []
-    for _, indices in groupby(range(len(ids)), lambda index: numbers.get(index, ~index)):
+    spaces = [index for index, id_ in enumerate(ids) if id_ not in tokenizer.special_ids and index not in word_of]
+    word_of |= {index: word_of[index + 1] for index in spaces if index + 1 in word_of}
+    # ~index is a number that no word and no other token has.
+    keys = [word_of.get(index, ~index) for index in range(len(ids))]
+    groups = []
+    for _, indices in groupby(range(len(ids)), keys.__getitem__):
         group = list(indices)
-        unspaced = is_unspaced(tokenizer.decode([ids[index] for index in group]))
-        found += _whole_characters(tokenizer, ids, group) if unspaced else [group]
-    return found
+        if is_unspaced(tokenizer.decode([ids[index] for index in group])):
+            groups += _whole_characters(tokenizer, ids, group)
+        else:
+            groups.append(group)
+    return groups
 
 
 def _whole_characters(tokenizer: Tokenizer, ids: list[int], word: list[int]) -> list[list[int]]:
-    """Groups of as few pieces as form characters: a piece may hold several, or some bytes of one."""
+    """The token indices of a word in the smallest groups that form characters: a piece may hold several characters, or
+    some bytes of one."""
     groups: list[list[int]] = [[]]
     for index in word:
         groups[-1].append(index)
@@ -184,6 +200,7 @@ def _whole_characters(tokenizer: Tokenizer, ids: list[int], word: list[int]) -> 
 
 
 def _label(tokenizer: Tokenizer, ids: list[int]) -> str:
+    """The text of a word; its pieces if the text is empty or cannot be printed."""
     word = tokenizer.decode(ids).strip()  # together, since a piece may end inside a character
     legible = word.isprintable() and "\N{REPLACEMENT CHARACTER}" not in word
     return word if word and legible else "".join(tokenizer.pieces(ids))

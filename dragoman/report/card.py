@@ -8,8 +8,8 @@ from dragoman.text.labels import token
 
 def model_card(summary: RunSummary) -> str:
     """The card of a trained model; its example is the shortest sample that cannot be mistaken for Markdown."""
-    asked = token(summary.asked) + " " if summary.asked else ""
-    sources = [sample["source"].removeprefix(asked) for sample in summary.samples if sample["source"].startswith(asked)]
+    tag = f"{token(summary.example_target)} " if summary.example_target else ""
+    sources = [sample["source"].removeprefix(tag) for sample in summary.samples if sample["source"].startswith(tag)]
     legible = [source for source in sources if source and source.isprintable() and "`" not in source]
     example = min(legible, key=len, default="Hello.")
     return render(

@@ -34,17 +34,18 @@ class ComparedRun:
     pairs: int
     """Sentence pairs trained on."""
     weights: int | None
-    """None: no model has been kept yet."""
+    """Number of weights of the model; None: no model has been kept yet."""
     evaluation: dict[str, Any] | None
     """`Evaluation.to_dict()` of the test pairs; None: not tested yet."""
     test_set: str
-    """A fingerprint of the test pairs."""
+    """SHA-256 of the test pairs: equal for runs that were tested on the same ones."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the run in the model directory `path`; raises `DataError` if there is none."""
         directory = RunDirectory(path)
         try:
+            # The readers below report damage. A folder without these files holds no run at all.
             for file in (directory.data / "about.json", directory.data / "test.json"):
                 file.stat()
             config = load_config(read_recipe(os.path.realpath(directory.config, strict=True)), {})
@@ -69,8 +70,8 @@ class ComparedRun:
     def figures(self) -> dict[str, Any]:
         """All figures to compare, for JSON; None where they are not known yet."""
         steps = [event for event in self.metrics if event["event"] == "step"]
-        kept = [each for each in self.metrics if each["event"] in ("validation", "average") and each["better"]]
-        best, tested = kept[-1] if kept else {}, self.evaluation or {}
+        best = self._best_event()
+        evaluation = self.evaluation or {}
         return {
             "run": self.name,
             "size": self.config.size,
@@ -81,10 +82,17 @@ class ComparedRun:
             "minutes": steps[-1]["seconds"] / 60 if steps else None,
             "tokens_per_second": tokens_per_second(steps),
             "best_step": max(best["steps"]) if "steps" in best else best.get("step"),
-            **{f"valid_{each.name}": best.get(each.validation_key) for each in VALIDATED_TEXT_METRICS},
-            **{f"test_{each.name}": tested.get(each.name) for each in TEXT_METRICS},
-            "test_signature": tested.get("signatures", {}).get(MAIN.name),
+            **{f"valid_{metric.name}": best.get(metric.validation_key) for metric in VALIDATED_TEXT_METRICS},
+            **{f"test_{metric.name}": evaluation.get(metric.name) for metric in TEXT_METRICS},
+            "test_signature": evaluation.get("signatures", {}).get(MAIN.name),
         }
+
+    def _best_event(self) -> dict[str, Any]:
+        """The validation, or the average of several steps, with the best scores; empty before the first."""
+        for event in reversed(self.metrics):
+            if event["event"] in ("validation", "average") and event["better"]:
+                return event
+        return {}
 
 
 ROWS = {
@@ -96,54 +104,68 @@ ROWS = {
     "minutes": ("Training time", lambda minutes: duration(60 * minutes)),
     "tokens_per_second": ("Tokens/s", "{:,.0f}".format),
     "best_step": ("Best step", "{:,}".format),
-    **{f"valid_{each.name}": (f"Validation {each.label}", each.write) for each in VALIDATED_TEXT_METRICS},
-    **{f"test_{each.name}": (f"Test {each.label}", each.write) for each in TEXT_METRICS},
+    **{f"valid_{metric.name}": (f"Validation {metric.label}", metric.write) for metric in VALIDATED_TEXT_METRICS},
+    **{f"test_{metric.name}": (f"Test {metric.label}", metric.write) for metric in TEXT_METRICS},
 }
-"""For each figure the name of its row in a table, and the function that writes its value."""
+"""For each figure the heading of its row in a table, and the function that formats its value."""
 
 
 def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
-    """The figures as people read them: for each row its name and a cell for each run."""
+    """The figures as people read them: for each row its heading, and a cell for each run."""
     figures = [run.figures() for run in runs]
-    return {
-        name: ["-" if each[key] is None else write(each[key]) for each in figures]
-        for key, (name, write) in ROWS.items()
-    }
+    rows = {}
+    for key, (heading, write) in ROWS.items():
+        values = [run_figures[key] for run_figures in figures]
+        rows[heading] = ["-" if value is None else write(value) for value in values]
+    return rows
 
 
 def tokens_per_second(steps: Sequence[dict[str, Any]]) -> float | None:
-    """The median over pairs of neighbouring events, since some include the time of a validation."""
-    tokens, seconds = (np.diff([event[key] for event in steps]) for key in ("tokens", "seconds"))
-    return float(np.median(tokens[seconds > 0] / seconds[seconds > 0])) if (seconds > 0).any() else None
+    """Speed of training: the median over pairs of neighbouring `step` events, since some include the time of a
+    validation. None if no time has passed yet."""
+    tokens = np.diff([event["tokens"] for event in steps])
+    seconds = np.diff([event["seconds"] for event in steps])
+    timed = seconds > 0
+    return float(np.median(tokens[timed] / seconds[timed])) if timed.any() else None
 
 
 def differing_settings(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
     """The settings that are not the same in all runs, by key, with the value of each run."""
-    trees = [_flat(run.config.model_dump(mode="json")) for run in runs]
-    keys = dict.fromkeys(key for tree in trees for key in tree)
-    values = {key: [tree.get(key) for tree in trees] for key in keys}
-    return {key: each for key, each in values.items() if any(value != each[0] for value in each)}
+    settings = [_flattened(run.config.model_dump(mode="json")) for run in runs]
+    keys = dict.fromkeys(key for run_settings in settings for key in run_settings)
+    differing = {}
+    for key in keys:
+        values = [run_settings.get(key) for run_settings in settings]
+        if any(value != values[0] for value in values):
+            differing[key] = values
+    return differing
 
 
 def setting_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     """The differing settings as people read them; without the folders of the data's files, which are private."""
-    return {key: [_shown(key, value) for value in values] for key, values in differing_settings(runs).items()}
+    return {key: [_as_text(key, value) for value in values] for key, values in differing_settings(runs).items()}
 
 
 def remarks(runs: Sequence[ComparedRun]) -> list[str]:
     """The signatures of the test scores, and whether the scores can be compared."""
-    evaluated = [run.evaluation["signatures"] for run in runs if run.evaluation]
-    found = {each.label: sorted({one[each.name] for one in evaluated if each.name in one}) for each in TEXT_METRICS}
-    told = [f"Test {label} is {signature}." for label, signatures in found.items() for signature in signatures]
+    signatures = {metric.label: _signatures(runs, metric.name) for metric in TEXT_METRICS}
+    lines = [f"Test {label} is {signature}." for label, variants in signatures.items() for signature in variants]
     if len({run.test_set for run in runs}) > 1:
-        told.append("The runs have different test pairs: their test scores cannot be compared with each other.")
-    for label, signatures in found.items():
-        if len(signatures) > 1:
-            told.append(f"The signatures of {label} differ: such scores cannot be compared with each other.")
-    return told
+        lines.append("The runs have different test pairs: their test scores cannot be compared with each other.")
+    for label, variants in signatures.items():
+        if len(variants) > 1:
+            lines.append(f"The signatures of {label} differ: such scores cannot be compared with each other.")
+    return lines
+
+
+def _signatures(runs: Sequence[ComparedRun], metric: str) -> list[str]:
+    """The different signatures that the runs that were tested have for a metric, sorted."""
+    by_run = [run.evaluation["signatures"] for run in runs if run.evaluation]
+    return sorted({signatures[metric] for signatures in by_run if metric in signatures})
 
 
 def _count_weights(path: Path) -> int | None:
+    """Number of weights in a .safetensors file, from its header; None for a file that is missing or damaged."""
     try:
         with safe_open(path, "np") as file:
             return sum(int(np.prod(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
@@ -151,15 +173,21 @@ def _count_weights(path: Path) -> int | None:
         return None
 
 
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+def _flattened(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The leaves of nested settings by their dotted keys, such as `training.warmup`."""
+    leaves = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return flat
+        if isinstance(value, dict):
+            leaves |= _flattened(value, f"{prefix}{key}.")
+        else:
+            leaves[prefix + key] = value
+    return leaves
 
 
-def _shown(key: str, value: Any) -> str:
+def _as_text(key: str, value: Any) -> str:
+    """The value of a setting for a table; "-" for one that is not set. Folders of files are left out."""
     if value in (None, []):
         return "-"
-    value = without_folders(value) if key.startswith(("data.", "tokenizer.pairs", "training.mirror")) else value
+    if key.startswith(("data.", "tokenizer.pairs", "training.mirror")):
+        value = without_folders(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One sentence looked at from the inside: how sure the model was, what it attended to, what else it tried."""
+"""Inspection of one translation: how sure the model was, what it attended to, what else it tried."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from dragoman.text.characters import normalised
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 SHOWN_ALTERNATIVES = 5
+"""Number of the likeliest pieces that are shown at each position of the target."""
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross": ("target", "source")}
 """Rows and columns of each attention: the tokens that look, and those that are looked at."""
 
@@ -33,11 +34,12 @@ class Inspection:
     given: bool
     """Whether the target was given; if not, it is the model's own translation."""
     source: Axis
-    """Ends with the end of sentence."""
+    """Tokens of the source, up to and including the end of sentence."""
     inputs: Axis
-    """The inputs of the decoder: the begin of sentence, then the target without its last token."""
+    """Inputs of the decoder: the begin of sentence, then the target without its last token."""
     target: Axis
-    """Ends with the end of sentence, unless it is a translation that was truncated at the length limit."""
+    """Tokens of the target. The last one is the end of sentence, unless the translation was truncated at the length
+    limit."""
     log_probs: list[float]
     """The log-probability of each target token, given those before it, in nats."""
     alternatives: list[list[tuple[str, float]]]
@@ -48,7 +50,7 @@ class Inspection:
     """The model's own search for a translation."""
     search_config: DecodingConfig
     removals: list[Removal]
-    """What happens without each word of the source; empty for a long one."""
+    """The translation without each word of the source in turn; empty for a long source."""
 
     @property
     def log_prob(self) -> float:
@@ -57,7 +59,7 @@ class Inspection:
 
     @property
     def score(self) -> float:
-        """`log_prob` divided by its length to the power of the length penalty, by which search ranks."""
+        """`log_prob` divided by the number of tokens to the power of the length penalty; search ranks by it."""
         return self.log_prob / len(self.log_probs) ** self.search_config.length_penalty
 
     def axes(self, kind: str) -> tuple[Axis, Axis]:
@@ -70,7 +72,7 @@ class Inspection:
         return by_word(self.attention[kind].weights, *(axis.words for axis in self.axes(kind)))
 
     def clearest_layer(self, kind: str = "cross") -> int:
-        """Index of the layer whose attention tells the words that are looked at apart best."""
+        """Index of the layer whose attention distinguishes best between the words that are looked at."""
         return clearest_layer(self.word_maps(kind).mean(1))
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Inspection:
             "target_language": self.model.target_language,
             "source": {"text": self.source_text, "words": self.source.to_list()},
             "target": {"text": self.target_text, "given": self.given, **numbers, "words": self._target_words()},
-            "removals": [self._removal(each) for each in self.removals],
+            "removals": [self._removal_dict(removal) for removal in self.removals],
             "search": self._search_dict(),
         }
 
@@ -90,22 +92,30 @@ class Inspection:
         return {kind: np.round(self.word_maps(kind).astype(float), 4).tolist() for kind in AXES}
 
     def _target_words(self) -> list[dict[str, Any]]:
+        """Words and pieces of the target with their probabilities, for JSON."""
         words = self.target.to_list()
         for word, indices in zip(words, self.target.words, strict=True):
             word["probability"] = _rounded(np.exp(sum(self.log_probs[index] for index in indices)))
             for piece, index in zip(word["pieces"], indices, strict=True):
                 piece["probability"] = _rounded(np.exp(self.log_probs[index]))
                 piece["alternatives"] = [
-                    {"text": text, "probability": _rounded(value)} for text, value in self.alternatives[index]
+                    {"text": text, "probability": _rounded(probability)}
+                    for text, probability in self.alternatives[index]
                 ]
         return words
 
-    def _removal(self, removal: Removal) -> dict[str, Any]:
+    def _removal_dict(self, removal: Removal) -> dict[str, Any]:
+        """A removal for JSON, with the share of the target's probability that is left without the word."""
         kept = min(1.0, float(np.exp(removal.log_prob - self.log_prob)))
-        target = {"target": removal.target_text, "log_prob": _rounded(removal.log_prob)}
-        return {"word": removal.word, **target, "probability_kept": _rounded(kept)}
+        return {
+            "word": removal.word,
+            "target": removal.target_text,
+            "log_prob": _rounded(removal.log_prob),
+            "probability_kept": _rounded(kept),
+        }
 
     def _search_dict(self) -> dict[str, Any]:
+        """The tree of the search for JSON."""
         tree, tokenizer = self.search, self.model.target_tokenizer
         pieces = tokenizer.pieces([node.token for node in tree.nodes])
         return {
@@ -123,13 +133,13 @@ class Inspection:
             ],
             "hypotheses": [
                 {
-                    "text": tokenizer.decode(each.tokens),
-                    "score": _rounded(each.score),
-                    "log_prob": _rounded(each.log_prob),
-                    "finished": each.finished,
+                    "text": tokenizer.decode(hypothesis.tokens),
+                    "score": _rounded(hypothesis.score),
+                    "log_prob": _rounded(hypothesis.log_prob),
+                    "finished": hypothesis.finished,
                     "node": leaf,
                 }
-                for each, leaf in zip(tree.hypotheses, tree.leaves, strict=True)
+                for hypothesis, leaf in zip(tree.hypotheses, tree.leaves, strict=True)
             ],
         }
 
@@ -137,22 +147,24 @@ class Inspection:
 def inspect_translation(
     model: ModelDirectory, text: str, *, target: str | None = None, beam_size: int = 5, length_penalty: float = 1.0
 ) -> Inspection:
-    """Look inside the translation of `text` by the model, or inside the translation `target` if it is given.
+    """Inspect the model's translation of `text`, or the translation `target` if it is given.
 
     Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
     """
-    given, config = target is not None, model.model.config
-    source_tokenizer, tokenizer, preprocessor = *model.tokenizers, model.preprocessor
-    text, target = _clean(text, "text"), _clean(target, "target") if given else None
+    config, preprocessor = model.model.config, model.preprocessor
+    source_tokenizer, target_tokenizer = model.tokenizers
+    given = target is not None
+    text = _clean(text, "text")
+    target = _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
     search_config = DecodingConfig.validate({"beam_size": beam_size, "length_penalty": length_penalty})
     search = _search(model, source_ids[:-1], search_config)
     if not given:
         best = search.hypotheses[0]
         # A translation that was truncated at the length limit has no end of sentence.
-        target_ids = [*best.tokens, config.eos_id][: len(best.tokens) + best.finished]
-        target = preprocessor.restored(tokenizer.decode(target_ids), preprocessor(text))
-    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=len(tokenizer.begin_ids))
+        target_ids = [*best.tokens, config.eos_id] if best.finished else best.tokens
+        target = preprocessor.restored(target_tokenizer.decode(target_ids), preprocessor(text))
+    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=len(target_tokenizer.begin_ids))
     source = Axis.of(source_tokenizer, source_ids)
     return Inspection(
         model=model,
@@ -160,10 +172,10 @@ def inspect_translation(
         target_text=target,
         given=given,
         source=source,
-        inputs=Axis.of(tokenizer, [config.bos_id, *target_ids[:-1]]),
-        target=Axis.of(tokenizer, target_ids),
+        inputs=Axis.of(target_tokenizer, [config.bos_id, *target_ids[:-1]]),
+        target=Axis.of(target_tokenizer, target_ids),
         log_probs=log_probs[range(len(target_ids)), target_ids].tolist(),
-        alternatives=_alternatives(tokenizer, log_probs),
+        alternatives=_alternatives(target_tokenizer, log_probs),
         attention=attention,
         search=search,
         search_config=search_config,
@@ -171,22 +183,24 @@ def inspect_translation(
     )
 
 
-class _WatchedWork(BatchWork):
-    """A search whose steps are recorded."""
+class _RecordedWork(BatchWork):
+    """A search whose steps a `SearchRecorder` records."""
 
-    def _stepper(self, *sentences_and_options: Any) -> SearchRecorder:
-        ids = {"bos_id": self.config.bos_id, "eos_id": self.config.eos_id}
-        self.recorder = SearchRecorder(super()._stepper(*sentences_and_options), **ids)
+    def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> SearchRecorder:
+        stepper = super()._stepper(sentences, config, times)
+        self.recorder = SearchRecorder(stepper, bos_id=self.config.bos_id, eos_id=self.config.eos_id)
         return self.recorder
 
 
 def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
-    work = _WatchedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
+    """The recorded search for a translation of `source_ids`, which have no end of sentence."""
+    work = _RecordedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
     (hypotheses,) = work.search([Sentence(source_ids, model.target_tokenizer.begin_ids)], config)
     return work.recorder.tree(hypotheses)
 
 
 def _clean(text: str, name: str) -> str:
+    """The text, normalised and without lone surrogates. Raises `UsageError`, which says `name`, for an empty one."""
     # A lone surrogate, which the shell makes of bytes that are no UTF-8, can be neither printed nor saved.
     text = normalised(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     if not text:
@@ -195,17 +209,22 @@ def _clean(text: str, name: str) -> str:
 
 
 def _token_ids(model: ModelDirectory, text: str, target: str | None) -> tuple[list[int], list[int]]:
-    """Tokens of both texts with their ends of sentence; no tokens for no target."""
-    preprocessor = model.preprocessor
-    text, target = preprocessor.pair(text, target) if target else (preprocessor(text).text, None)
-    target_ids = encoded(model, model.target_tokenizer, target) if target else []
+    """Token ids of both texts with their ends of sentence; an empty list without a target."""
+    if target is None:
+        return encoded(model, model.source_tokenizer, model.preprocessor(text).text), []
+    text, target = model.preprocessor.pair(text, target)
+    target_ids = encoded(model, model.target_tokenizer, target)
     return encoded(model, model.source_tokenizer, text), target_ids
 
 
 def _alternatives(tokenizer: Tokenizer, log_probs: Float[Tensor, "target vocab"]) -> list[list[tuple[str, float]]]:
+    """The likeliest pieces at each position with their probabilities, best first; none that is impossible."""
     best = log_probs.topk(min(SHOWN_ALTERNATIVES, log_probs.size(1)))
-    pairs = zip(best.indices.tolist(), best.values.exp().tolist(), best.values.isfinite().sum(1).tolist(), strict=True)
-    return [list(zip(tokenizer.pieces(ids), values, strict=True))[:possible] for ids, values, possible in pairs]
+    counts = best.values.isfinite().sum(1).tolist()
+    alternatives = []
+    for ids, probabilities, count in zip(best.indices.tolist(), best.values.exp().tolist(), counts, strict=True):
+        alternatives.append(list(zip(tokenizer.pieces(ids), probabilities, strict=True))[:count])
+    return alternatives
 
 
 def _rounded(value: float) -> float:

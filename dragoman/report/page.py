@@ -1,4 +1,4 @@
-"""The page of a run: scores, curves, translations and attention in one HTML file, which loads and runs nothing."""
+"""Report of a run: scores, curves, translations and attention in one HTML file, which loads and runs nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from dragoman.system.atomic import encoded, write_file
 from dragoman.system.templates import render
 
 SHOWN_VALIDATIONS = 5
+"""Most validations whose translations are shown."""
 
 
 def write_report(directory: Path, summary: RunSummary) -> Path:
@@ -32,7 +33,7 @@ def write_report(directory: Path, summary: RunSummary) -> Path:
 
 
 def _shown_validations(summary: RunSummary) -> list[dict[str, Any]]:
-    """Some validations with translations, more of them early on, when more happens."""
+    """Some of the validations with translations, more of the early ones, when translations change most."""
     validations = [event for event in summary.events("validation") if event.get("samples")]
     if not validations:
         return []
@@ -41,6 +42,7 @@ def _shown_validations(summary: RunSummary) -> list[dict[str, Any]]:
 
 
 def _attention(summary: RunSummary) -> str:
+    """Picture of the attention of one sentence as an SVG element; empty without attention."""
     attention = summary.attention
     if not attention:
         return ""

@@ -1,4 +1,4 @@
-"""What a translation owes to each word of its source: what comes out when the word is missing."""
+"""Effect of each word of a source on its translation: the model translates the sentence without the word."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,12 @@ from dragoman.text.tokenizers.placeholders import Prepared
 MOST_WORDS = 40
 """Longest source, in words, whose words are removed in turn: each takes a search."""
 BATCH_ROWS = 64
+"""Most rows of a batch. Each sentence has as many rows as the beam is wide."""
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What happens without one word of the source."""
+    """The translation without one word of the source."""
 
     word: str
     target_text: str
@@ -27,26 +28,35 @@ class Removal:
 def removals(
     model: ModelDirectory, source: Axis, target_ids: list[int], prepared: Prepared, config: DecodingConfig
 ) -> list[Removal]:
-    """One for each word of the source but the end of sentence; none for a source of one word, or of too many.
+    """A removal for each word of the source but the end of sentence; none for a source of one word, or of too many.
 
-    `target_ids` end with the end of sentence, if they have one.
+    `target_ids` end with the end of sentence, if they have one. `prepared` is the source before tokenization.
     """
-    end, kept = model.model.config.eos_id, {*model.source_tokenizer.begin_ids}
-    words = [word for word in source.words if {source.ids[index] for index in word} - kept - {source.ids[-1]}]
-    if not 1 < len(words) <= MOST_WORDS:
+    # Tokens that a source has to begin with, such as that of a language, stay.
+    permanent = {*model.source_tokenizer.begin_ids}
+    labels: list[str] = []
+    shortened: list[list[int]] = []
+    for word, label in zip(source.words, source.labels, strict=True):
+        if {source.ids[index] for index in word} - permanent - {source.ids[-1]}:
+            labels.append(label)
+            shortened.append(_without(word, source, permanent))
+    if not 1 < len(labels) <= MOST_WORDS:
         return []
-    ids = [*enumerate(source.ids[:-1])]
-    without = [[id_ for index, id_ in ids if index not in word or id_ in kept] for word in words]
-    target = target_ids[:-1] if target_ids[-1] == end else target_ids
-    work, begin = BatchWork([model.model], *model.tokenizers), model.target_tokenizer.begin_ids
+    target = target_ids[:-1] if target_ids[-1] == model.model.config.eos_id else target_ids
+    work, begin_ids = BatchWork([model.model], *model.tokenizers), model.target_tokenizer.begin_ids
     size = max(1, BATCH_ROWS // config.beam_size)
-    found: list[str] = []
-    log_probs: list[float] = []
-    for start in range(0, len(without), size):
-        part = without[start : start + size]
-        best = [group[0].tokens for group in work.search([Sentence(ids, begin) for ids in part], config)]
-        texts = model.target_tokenizer.decode_batch(best)
-        found += [model.preprocessor.restored(text, prepared) for text in texts]
-        log_probs += [sum(each[: len(target_ids)]) for each in work.score([(ids, target) for ids in part])]
-    labels = [label for label, word in zip(source.labels, source.words, strict=True) if word in words]
-    return [Removal(*each) for each in zip(labels, found, log_probs, strict=True)]
+    results: list[Removal] = []
+    for start in range(0, len(shortened), size):
+        batch = shortened[start : start + size]
+        hypotheses = work.search([Sentence(ids, begin_ids) for ids in batch], config)
+        texts = model.target_tokenizer.decode_batch([group[0].tokens for group in hypotheses])
+        scores = work.score([(ids, target) for ids in batch])
+        for label, text, log_probs in zip(labels[start : start + size], texts, scores, strict=True):
+            log_prob = sum(log_probs[: len(target_ids)])
+            results.append(Removal(label, model.preprocessor.restored(text, prepared), log_prob))
+    return results
+
+
+def _without(word: list[int], source: Axis, permanent: set[int]) -> list[int]:
+    """The token ids of the source without a word and without the end of sentence; `permanent` ones stay."""
+    return [id_ for index, id_ in enumerate(source.ids[:-1]) if index not in word or id_ in permanent]

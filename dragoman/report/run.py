@@ -19,57 +19,58 @@ from dragoman.system.device import machine
 from dragoman.text.labels import readable
 
 SHOWN_TESTS = 20
+"""Most test pairs whose translations the report shows."""
 LOOKED_AT = 100
-"""Test sentences of which the report shows the attention of one."""
-
+"""Number of test sentences among which the report chooses one whose attention it shows."""
 
 LastStep = Callable[[str], AbstractContextManager[None]]
-"""Makes a context in which a failure is a warning; its text says what was to be made."""
+"""Function that makes a context in which a failure becomes a warning; its text names what was to be written."""
 
 
 def describe_run(
     directory: RunDirectory,
     config: RunConfig,
     data: PreparedData,
-    kept: ModelDirectory,
+    model: ModelDirectory,
     evaluation: Evaluation,
     *,
     last_step: LastStep,
 ) -> None:
-    """Write the card and the report of the model that a run has kept; each that fails is a warning."""
-    summary = _summary(directory, config, data, kept, evaluation)
+    """Write the card and the report of the model that a run has kept; a failure of either becomes a warning."""
+    summary = _summary(directory, config, data, model, evaluation)
     with last_step("The model card, README.md,"):
         write_file(directory.path / "README.md", encoded(model_card(summary)))
     with last_step("The attention in the report"):
-        summary = replace(summary, attention=_attention(kept, data, evaluation))
+        summary = replace(summary, attention=_attention(model, data, evaluation))
     with last_step("The report, report.html,"):
         write_report(directory.path, summary)
 
 
 def _summary(
-    directory: RunDirectory, config: RunConfig, data: PreparedData, kept: ModelDirectory, evaluation: Evaluation
+    directory: RunDirectory, config: RunConfig, data: PreparedData, model: ModelDirectory, evaluation: Evaluation
 ) -> RunSummary:
+    tested = list(zip(data.test_pairs, evaluation.translations, strict=True))
     samples = [
-        {"source": source, "reference": reference, "translation": translation}
-        for (source, reference), translation in zip(data.test_pairs, evaluation.translations, strict=True)
-    ][:SHOWN_TESTS]
+        {"source": readable(source), "reference": reference, "translation": translation}
+        for (source, reference), translation in tested[:SHOWN_TESTS]
+    ]
     return RunSummary(
-        source_language=kept.source_language,
-        target_language=kept.target_language,
+        source_language=model.source_language,
+        target_language=model.target_language,
         config=config,
-        model=kept.model.config,
-        num_weights=sum(parameter.numel() for parameter in kept.model.parameters()),
+        model=model.model.config,
+        num_weights=sum(parameter.numel() for parameter in model.model.parameters()),
         machine=machine(),
         pairs={"train": data.about.train_pairs, "valid": len(data.valid_pairs), "test": len(data.test_pairs)},
         metrics=read_metrics(directory.metrics),
         evaluation=evaluation.to_dict(),
-        samples=[each | {"source": readable(each["source"])} for each in samples],
-        directions=kept.directions,
+        samples=samples,
+        directions=model.directions,
     )
 
 
-def _attention(kept: ModelDirectory, data: PreparedData, evaluation: Evaluation) -> WordAttention | None:
-    """The attention of one of the first sentences, in which words change places."""
+def _attention(model: ModelDirectory, data: PreparedData, evaluation: Evaluation) -> WordAttention | None:
+    """The attention of that one of the first test sentences in which translation changes the order of words most."""
     first = zip(data.test_pairs[:LOOKED_AT], evaluation.translations, strict=False)
-    maps = (word_attention(kept, source, translation) for (source, _), translation in first if translation)
+    maps = (word_attention(model, source, translation) for (source, _), translation in first if translation)
     return most_reordered(maps)

@@ -1,6 +1,6 @@
 """A beam search as a tree: the prefixes that it kept, those that it dropped, and its translations.
 
-A `Stepper` between search and model records it, so that the search itself knows nothing of it.
+A `Stepper` between search and model records the tree. The search itself does not know that it is recorded.
 """
 
 from dataclasses import dataclass
@@ -13,34 +13,35 @@ from torch import Tensor
 from dragoman.decoding.search import Hypothesis, Stepper
 
 SHOWN_LOSERS = 5
-"""Number of candidates of each step that are recorded although search dropped them: the best ones."""
+"""Number of candidates that are recorded at each step although search dropped them: the best ones."""
 
 
 @dataclass
 class Node:
-    """A prefix, by its last token."""
+    """A prefix that the search considered."""
 
     parent: int
-    """Index of the prefix without the last token, which is lower than its own; -1 for the first node."""
+    """Index of the prefix without the last token, lower than the index of this node; -1 for the first node."""
     token: int
+    """The last token of the prefix."""
     log_prob: float
-    """The log-probability of the token after its parent, in nats."""
+    """The log-probability of the token, given its parent, in nats."""
     total: float
-    """Log-probability of the prefix."""
+    """The log-probability of the whole prefix, in nats."""
     state: Literal["kept", "dropped", "result"]
-    """`kept`: search extended it; `result`: it is one of the hypotheses that search returned."""
+    """`kept`: search extended the prefix; `dropped`: it did not; `result`: it is a hypothesis that search returned."""
 
 
 @dataclass(frozen=True)
 class SearchTree:
-    """The prefixes of one sentence and the hypotheses."""
+    """The prefixes and the hypotheses of the search for one translation."""
 
     nodes: list[Node]
-    """The first is the begin of sentence; a node comes after its parent."""
+    """Prefixes in the order of the search, each after its parent; the first one is the begin of sentence."""
     hypotheses: list[Hypothesis]
     """The result of the search, best first."""
     leaves: list[int]
-    """For each hypothesis the index of its node."""
+    """The index of the node of each hypothesis."""
 
 
 class SearchRecorder:
@@ -51,11 +52,11 @@ class SearchRecorder:
         self.nodes = [Node(-1, bos_id, 0.0, 0.0, "kept")]
         self._indices: dict[tuple[int, int], int] = {}  # of nodes, by parent and token
         self._rows: list[int | None] = [0]  # the node of each row of the last step; None: an impossible row
-        self._log_probs: Tensor | None = None  # result of the last step
+        self._log_probs: Tensor | None = None  # the result of the last step
         self._origins: list[int] = []  # for each row of the next step its row in the last one
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Record which tokens the search chose from the last step, and which not."""
+        """Record which tokens the search chose from the last step, and which it dropped; then pass the step on."""
         if self._log_probs is not None:
             rows = list(map(self._child, self._origins, tokens.tolist()))
             self._note_losers(len(rows))
@@ -65,16 +66,17 @@ class SearchRecorder:
         return self._log_probs
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
-        """Record which rows the search continues."""
+        """Record which rows the search continues, and pass that on."""
         self._origins = [self._origins[row] for row in rows.tolist()]
         self.stepper.reorder(rows)
 
     def tree(self, hypotheses: list[Hypothesis]) -> SearchTree:
         """The complete tree, once the search has returned `hypotheses`."""
         self._note_losers(0)
-        return SearchTree(self.nodes, hypotheses, [self._leaf(each) for each in hypotheses])
+        return SearchTree(self.nodes, hypotheses, [self._leaf(hypothesis) for hypothesis in hypotheses])
 
     def _child(self, row: int, token: int) -> int | None:
+        """Add the node of a row that the search continues with a token; None for a row that is impossible."""
         parent, log_prob = self._rows[row], float(self._log_probs[row, token])
         # Search fills up its rows with impossible ones when there are too few candidates.
         if parent is None or log_prob == -torch.inf or (parent, token) in self._indices:
@@ -82,31 +84,35 @@ class SearchRecorder:
         return self._add(parent, token, log_prob, "kept")
 
     def _note_losers(self, kept: int) -> None:
-        """Add the best continuations besides the `kept` ones."""
-        live = [row for row, index in enumerate(self._rows) if index is not None]
-        before = torch.tensor([self.nodes[self._rows[row]].total for row in live], dtype=torch.float64)
+        """Add the best continuations of the last step besides the `kept` ones."""
+        live = [row for row, node in enumerate(self._rows) if node is not None]
+        parents = [self._rows[row] for row in live]
+        before = torch.tensor([self.nodes[parent].total for parent in parents], dtype=torch.float64)
         log_probs = self._log_probs[live].cpu()
         totals = (before[:, None] + log_probs).flatten()
         count = min(SHOWN_LOSERS + kept, len(totals))
         losers = 0
         for candidate in totals.topk(count).indices.tolist():
             row, token = divmod(candidate, log_probs.size(1))
-            key, log_prob = (self._rows[live[row]], token), float(log_probs[row, token])
-            if key not in self._indices and losers < SHOWN_LOSERS and log_prob > -torch.inf:
-                self._add(*key, log_prob, "dropped")
+            parent, log_prob = parents[row], float(log_probs[row, token])
+            if (parent, token) not in self._indices and losers < SHOWN_LOSERS and log_prob > -torch.inf:
+                self._add(parent, token, log_prob, "dropped")
                 losers += 1
 
     def _leaf(self, hypothesis: Hypothesis) -> int:
-        index = 0
-        for token in [*hypothesis.tokens, self.eos_id][: len(hypothesis.tokens) + hypothesis.finished]:
-            parent, key = index, (index, token)
-            index = self._indices.get(key)
+        """Mark the node of a hypothesis as a result. Nodes that no step has recorded are added first."""
+        tokens = [*hypothesis.tokens, self.eos_id] if hypothesis.finished else hypothesis.tokens
+        parent = 0
+        for token in tokens:
+            index = self._indices.get((parent, token))
             if index is None:
-                index = self._add(*key, hypothesis.log_prob - self.nodes[parent].total, "kept")
-        self.nodes[index].state = "result"
-        return index
+                index = self._add(parent, token, hypothesis.log_prob - self.nodes[parent].total, "kept")
+            parent = index
+        self.nodes[parent].state = "result"
+        return parent
 
     def _add(self, parent: int, token: int, log_prob: float, state: Literal["kept", "dropped"]) -> int:
+        """Add a node and return its index."""
         self._indices[parent, token] = index = len(self.nodes)
         self.nodes.append(Node(parent, token, log_prob, self.nodes[parent].total + log_prob, state))
         return index

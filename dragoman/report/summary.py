@@ -1,4 +1,4 @@
-"""A run, summed up for its page and its model card."""
+"""Summary of a run, for its page and its model card."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,20 +39,21 @@ class RunSummary:
 
     @property
     def title(self) -> str:
-        """Such as "en → fr"."""
+        """Languages of the model, such as "en → fr"."""
         source, target = self.languages
         return f"{source} → {target}" if source and target else "A translation model"
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
-        """Source and target language, or several of them as people write them."""
+        """Source and target language, with commas between several. None: unknown."""
         pairs = self.directions or [(self.source_language, self.target_language)]
-        source, target = (dict.fromkeys(filter(None, side)) for side in zip(*pairs, strict=True))
-        return ", ".join(source) or None, ", ".join(target) or None
+        sources = dict.fromkeys(source for source, _ in pairs if source)
+        targets = dict.fromkeys(target for _, target in pairs if target)
+        return ", ".join(sources) or None, ", ".join(targets) or None
 
     @property
-    def asked(self) -> str | None:
-        """The target language of an example, if it has to be said."""
+    def example_target(self) -> str | None:
+        """A target language to name in an example; None if the model has only one."""
         return None if self.target_language or not self.directions else self.directions[0][1]
 
     @property
@@ -62,7 +63,7 @@ class RunSummary:
 
     @property
     def config_yaml(self) -> str:
-        """The configuration without the folders of the data."""
+        """The configuration as YAML, without the folders of the data."""
         tree = self.config.model_dump(mode="json")
         tree["data"] = without_folders(tree["data"])
         tree["tokenizer"]["pairs"] = without_folders(tree["tokenizer"]["pairs"])
@@ -73,41 +74,47 @@ class RunSummary:
 
     @property
     def test_pairs(self) -> str:
-        """How the test set was made: given, or held out by sentence or by line."""
+        """How the test set was made: given, or held out by sentence or by line, and the scores of its parts."""
         if self.config.data.held_out_files("test"):
             return f"{self.pairs['test']:,} pairs of a test set of its own"
         unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
+        by_source = (self.evaluation or {}).get("by_source", {})
         parts = [
             f"{MAIN.label} {MAIN.write(scores[MAIN.name])} on {scores['sentences']:,} {BY_SOURCE[part]}"
-            for part, scores in (self.evaluation or {}).get("by_source", {}).items()
+            for part, scores in by_source.items()
         ]
         remark = ", ".join(parts) or "none of their source sentences was trained on"
         return f"{self.pairs['test']:,} pairs held out {unit}: {remark}"
 
     @property
     def finetuning(self) -> list[tuple[str, str, str]]:
-        """For a model that was adapted, rows of test pairs with the main score before and after."""
+        """For a fine-tuned model, rows of a table: kind of test pairs, main score before, main score after."""
         scores = (self.evaluation or {}).get("finetuning", {})
-        parts = [part for part in ("own", "general") if f"{part} before" in scores]
-        sides = {part: [scores[f"{part} {when}"][MAIN.name] for when in ("before", "after")] for part in parts}
-        return [(part, *map(MAIN.write, values)) for part, values in sides.items()]
+        rows = []
+        for part in ("own", "general"):
+            if f"{part} before" in scores:
+                before, after = scores[f"{part} before"][MAIN.name], scores[f"{part} after"][MAIN.name]
+                rows.append((part, MAIN.write(before), MAIN.write(after)))
+        return rows
 
     @property
     def by_languages(self) -> list[tuple[str, ...]]:
-        """The number of test pairs and all scores of each pair of languages, if there are several."""
-        apart = (self.evaluation or {}).get("by_languages", {})
+        """Rows of a table, one for each pair of languages if there are several: its name, the number of test pairs,
+        and all scores."""
+        by_languages = (self.evaluation or {}).get("by_languages", {})
         return [
-            (part, f"{scores['sentences']:,}", *(each.write(scores[each.name]) for each in TEXT_METRICS))
-            for part, scores in apart.items()
+            (languages, f"{scores['sentences']:,}", *(metric.write(scores[metric.name]) for metric in TEXT_METRICS))
+            for languages, scores in by_languages.items()
         ]
 
     @property
     def origin(self) -> str:
-        """What the training began with."""
+        """How the training began: from another model, or from scratch."""
         base = self.config.finetune.model
         return f"trained on from {without_folders(base)}" if base else "trained from scratch"
 
     def events(self, kind: str) -> list[dict[str, Any]]:
+        """The events of one kind, oldest first."""
         return [event for event in self.metrics if event["event"] == kind]
 
     def facts(self) -> dict[str, str]:
@@ -116,7 +123,8 @@ class RunSummary:
             "Pairs": ", ".join(f"{count:,} {name}" for name, count in self.pairs.items()),
             **sizes(self.model, self.num_weights, kind=self.config.tokenizer.kind),
         }
-        for last in self.events("step")[-1:]:
+        if steps := self.events("step"):
+            last = steps[-1]
             facts["Training"] = f"{last_step(self.metrics):,} steps in {duration(last['seconds'])}"
             facts["Tokens seen"] = f"{last['tokens']:,}"
         facts["Machine"] = self.machine
@@ -128,25 +136,27 @@ class RunSummary:
     def figures(self) -> dict[str, str]:
         """The test scores, or before the test the best score on the validation pairs."""
         if self.evaluation:
-            return {each.heading: each.write(self.evaluation[each.name]) for each in TESTED}
+            return {metric.heading: metric.write(self.evaluation[metric.name]) for metric in TESTED}
         validations = self.events("validation")
-        best = MAIN.write(MAIN.best(validations)[MAIN.validation_key]) if validations else None
-        return {f"{MAIN.label}, best validation": best} if best else {}
+        if not validations:
+            return {}
+        best = MAIN.best(validations)[MAIN.validation_key]
+        return {f"{MAIN.label}, best validation": MAIN.write(best)}
 
 
 def sizes(model: TransformerConfig, num_weights: int, *, kind: str) -> dict[str, str]:
-    """The size of a model as people read it; `kind` is that of its tokenizers."""
+    """The size of a model as people read it; `kind` is the kind of its tokenizers."""
     vocabulary = f"{model.source_vocab_size:,}"
     if not model.share_embeddings:
         vocabulary += f" and {model.target_vocab_size:,}"
-    layers, shape = f"{model.num_encoder_layers} + {model.num_decoder_layers}", f"width {model.d_model}"
+    layers = f"{model.num_encoder_layers} + {model.num_decoder_layers}"
     return {
         "Weights": f"{num_weights:,}",
-        "Layers": f"{layers} of {shape}, {model.num_heads} heads",
+        "Layers": f"{layers} of width {model.d_model}, {model.num_heads} heads",
         "Vocabulary": f"{vocabulary} ({kind})",
     }
 
 
 def last_step(metrics: Sequence[dict[str, Any]]) -> int | None:
-    """The last step of a run. Not every step is an event, but a validation and the end are."""
+    """The last step of a run; None before the first. Not every step is an event, but a validation and the end are."""
     return max((event["step"] for event in metrics if "step" in event), default=None)

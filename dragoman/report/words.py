@@ -1,4 +1,4 @@
-"""The words of one translation: how sure the model was of each, and what it could go on with."""
+"""Words of a translation: how sure the model was of each, and how a translation could go on."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dragoman.report.attention import Axis, encoded, forced_decoding
 from dragoman.storage.model_directory import ModelDirectory
 
-_RUN = re.compile(r"\S+")
+_RUN = re.compile(r"\S+")  # of characters without white space
 
 
 class WordProbability(NamedTuple):
@@ -15,13 +15,13 @@ class WordProbability(NamedTuple):
 
     text: str
     start: int
-    """The index of its first character."""
+    """Index of the first character of the word."""
     probability: float
-    """Given the source and the words before it."""
+    """Probability of the word, given the source and the words before it."""
 
 
 def word_probabilities(model: ModelDirectory, text: str, target: str) -> list[WordProbability]:
-    """Each word of the translation `target` of `text`; in scripts without spaces, each character.
+    """The probability of each word of the translation `target` of `text`; in scripts without spaces, of each character.
 
     Raises `DataError` for a text that is too long.
     """
@@ -32,40 +32,46 @@ def word_probabilities(model: ModelDirectory, text: str, target: str) -> list[Wo
     log_probs, _ = forced_decoding(model.model, source_ids, target_ids, given=given)
     chosen = log_probs[range(len(target_ids)), target_ids]
     axis = Axis.of(model.target_tokenizer, target_ids)
-    found, end = [], 0
+    probabilities = []
+    end = 0  # of the last word, in the characters of `target`
     for word, label, following in zip(axis.words, axis.labels, [*axis.labels[1:], ""], strict=True):
         run = _RUN.search(target, end)
         if not run:
             break
-        end = _end(run, label, following)
+        end = _word_end(run, label, following)
         probability = float(chosen[word].sum().exp())
-        found.append(WordProbability(target[run.start() : end], run.start(), probability))
-    return found
+        probabilities.append(WordProbability(target[run.start() : end], run.start(), probability))
+    return probabilities
 
 
-def _end(run: re.Match[str], label: str, following: str) -> int:
-    """Where a word ends that begins what no space divides; its label differs where something was copied to it."""
+def _word_end(run: re.Match[str], label: str, following: str) -> int:
+    """Index of the character behind the word `label`, which begins a run of characters without white space.
+
+    The text differs from the label where something was copied from the source; the word then ends where the label
+    `following` begins, or with the run.
+    """
     if run[0].startswith(label):
         return run.start() + len(label)
-    place = run[0].find(following, 1) if following else -1
-    return run.end() if place < 0 else run.start() + place
+    begin = run[0].find(following, 1) if following else -1
+    return run.end() if begin < 0 else run.start() + begin
 
 
 def likely_next(model: ModelDirectory, text: str, prefix: str, number: int) -> list[tuple[str, float]]:
-    """The likeliest ways to go on from the beginning of a translation by one piece: texts, and the probabilities of
-    the piece, best first.
+    """The `number` likeliest ways to continue `prefix`, the beginning of a translation of `text`, by one piece: texts,
+    and the probabilities of the pieces, best first.
 
     Raises `DataError` for a text that is too long.
     """
-    prepared, tokenizer, end = model.preprocessor(text), model.target_tokenizer, model.model.config.eos_id
+    prepared, tokenizer = model.preprocessor(text), model.target_tokenizer
     source_ids = encoded(model, model.source_tokenizer, prepared.text)
-    ids = encoded(model, tokenizer, model.preprocessor.prefix(prefix, prepared))[:-1]
-    log_probs, _ = forced_decoding(model.model, source_ids, [*ids, end])
+    prefix_ids = encoded(model, tokenizer, model.preprocessor.prefix(prefix, prepared))[:-1]
+    log_probs, _ = forced_decoding(model.model, source_ids, [*prefix_ids, model.model.config.eos_id])
+    # More than `number`, since some are special tokens, parts of a character, or white space.
     best = log_probs[-1].topk(min(4 * number, log_probs.size(1)))
-    found = []
+    continuations = []
     for token, log_prob in zip(best.indices.tolist(), best.values.tolist(), strict=True):
-        begun = model.preprocessor.restored(tokenizer.decode([*ids, token]), prepared)
-        whole = token not in tokenizer.special_ids and "\N{REPLACEMENT CHARACTER}" not in begun
-        if whole and begun.strip() != prefix.strip():
-            found.append((begun, math.exp(log_prob)))
-    return found[:number]
+        continued = model.preprocessor.restored(tokenizer.decode([*prefix_ids, token]), prepared)
+        is_text = token not in tokenizer.special_ids and "\N{REPLACEMENT CHARACTER}" not in continued
+        if is_text and continued.strip() != prefix.strip():
+            continuations.append((continued, math.exp(log_prob)))
+    return continuations[:number]

@@ -94,20 +94,20 @@ class Model:
 
     def log_probabilities(self, source: Tensor, target: Tensor, padding: int) -> Tensor:
         """Dropout off; `padding` in the source is hidden, but for the Keras notebook, which masks the future alone."""
-        seen = (source != padding)[:, None, :] | (self.style == "keras")
+        visible = (source != padding)[:, None, :] | (self.style == "keras")
         past = torch.ones(target.size(1), target.size(1), dtype=torch.bool).tril()[None]
-        own, causal, cross = self.names.attentions
+        encoder, causal, cross = self.names.attentions
         x = self.embed(0, source)
         for layer in range(self.sizes.encoder_layers):
             at = self.names.layer(0, layer)
-            x = self.residual(at, 0, x, lambda x, at=at: self.attend(at + own, x, x, seen))
+            x = self.residual(at, 0, x, lambda x, at=at: self.attend(at + encoder, x, x, visible))
             x = self.residual(at, 1, x, lambda x, at=at: self.feed(at, x))
         memory = self.norm("encoder.norm", x) if self.names.pre else x
         x = self.embed(1, target)
         for layer in range(self.sizes.decoder_layers):
             at = self.names.layer(1, layer)
             x = self.residual(at, 0, x, lambda x, at=at: self.attend(at + causal, x, x, past))
-            x = self.residual(at, 1, x, lambda x, at=at: self.attend(at + cross, x, memory, seen))
+            x = self.residual(at, 1, x, lambda x, at=at: self.attend(at + cross, x, memory, visible))
             x = self.residual(at, 2, x, lambda x, at=at: self.feed(at, x))
         x = self.norm("decoder.norm", x) if self.names.pre else x
         return self.linear(self.names.head, x, self.sizes.target_vocab).log_softmax(-1)
@@ -187,8 +187,8 @@ def greedy(
     `ids` are those of padding, begin and end; the result is what stands between the latter.
     """
     padding, begin, end = ids
-    found = [begin]
-    while len(found) <= most and (len(found) == 1 or found[-1] != end):
-        rows = torch.tensor([source]), torch.tensor([found])
-        found.append(int(log_probabilities(style, weights, sizes, *rows, padding=padding)[0, -1].argmax()))
-    return [id_ for id_ in found[1:] if id_ != end]
+    target = [begin]
+    while len(target) <= most and (len(target) == 1 or target[-1] != end):
+        rows = torch.tensor([source]), torch.tensor([target])
+        target.append(int(log_probabilities(style, weights, sizes, *rows, padding=padding)[0, -1].argmax()))
+    return [id_ for id_ in target[1:] if id_ != end]

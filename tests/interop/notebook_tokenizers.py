@@ -12,22 +12,22 @@ SPECIAL = ["[UNK]", "[PAD]", "[SOS]", "[EOS]"]
 
 def word_level(texts: Iterable[str]) -> tokenizers.Tokenizer:
     """Notebook A's, from its imports: WordLevel, WordLevelTrainer, Whitespace."""
-    made = tokenizers.Tokenizer(models.WordLevel(unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=SPECIAL, show_progress=False))
-    return made
+    tokenizer = tokenizers.Tokenizer(models.WordLevel(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=SPECIAL, show_progress=False))
+    return tokenizer
 
 
 def bpe(texts: Iterable[str], *, in_bytes: bool = False) -> tokenizers.Tokenizer:
     """The change of one line that many make to it: pieces of words."""
-    made = tokenizers.Tokenizer(models.BPE(unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel() if in_bytes else pre_tokenizers.Whitespace()
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel() if in_bytes else pre_tokenizers.Whitespace()
     alphabet = pre_tokenizers.ByteLevel.alphabet() if in_bytes else []
     options = {"special_tokens": SPECIAL, "initial_alphabet": alphabet, "show_progress": False}
-    made.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=400 if in_bytes else 90, **options))
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=400 if in_bytes else 90, **options))
     if in_bytes:
-        made.decoder = tokenizers.decoders.ByteLevel()
-    return made
+        tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    return tokenizer
 
 
 def keras_vocabulary(texts: Iterable[str], *, kept: str = "") -> list[str]:

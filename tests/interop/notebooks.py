@@ -40,8 +40,8 @@ class NotebookModel:
         source = self.encode(sentence)
         # As long as Dragoman allows, end of sentence included.
         most = self.sizes.positions if self.style == "keras" else 2 * (len(source) - 1) + 20
-        found = greedy(self.style, self.weights, self.sizes, source, ids=(padding, begin, end), most=most)
-        return " ".join("<unk>" if id_ == unknown else self.words[id_] for id_ in found if id_ not in (padding, begin))
+        ids = greedy(self.style, self.weights, self.sizes, source, ids=(padding, begin, end), most=most)
+        return " ".join("<unk>" if id_ == unknown else self.words[id_] for id_ in ids if id_ not in (padding, begin))
 
     def log_probabilities(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Of all words after each of the ids of the targets."""
@@ -55,12 +55,12 @@ def make(style: str, folder: Path, *, seed: int = 1, **sizes: int) -> NotebookMo
     names, source_words, words, special, encode, encode_target = parts
     # In Keras a table has room for more words than a small corpus has.
     room = 7 if style == "keras" else 0
-    made = Sizes(source_vocab=len(source_words) + room, target_vocab=len(words) + room, positions=19, **sizes)
-    weights = random_weights(style, made, seed)
+    model_sizes = Sizes(source_vocab=len(source_words) + room, target_vocab=len(words) + room, positions=19, **sizes)
+    weights = random_weights(style, model_sizes, seed)
     file = folder / ("model.weights.h5" if style == "keras" else "model.pt")
     save(weights, file)
-    files = NotebookFiles(file, style, made.heads, tuple(folder / name for name in names))
-    return NotebookModel(style, weights, made, files, words, special, encode, encode_target)
+    files = NotebookFiles(file, style, model_sizes.heads, tuple(folder / name for name in names))
+    return NotebookModel(style, weights, model_sizes, files, words, special, encode, encode_target)
 
 
 def _pytorch_parts(folder: Path) -> tuple:
@@ -108,9 +108,9 @@ def train(notebook: NotebookModel, *, steps: int) -> None:
     learned = [value.requires_grad_() for name, value in notebook.weights.items() if not name.endswith(".pe")]
     optimizer = torch.optim.Adam(learned, lr=0.01)
     for _ in range(steps):
-        found = notebook.log_probabilities(source, target[:, :-1])
+        log_probs = notebook.log_probabilities(source, target[:, :-1])
         optimizer.zero_grad()
-        torch.nn.functional.nll_loss(found.flatten(0, 1), target[:, 1:].flatten(), ignore_index=padding).backward()
+        torch.nn.functional.nll_loss(log_probs.flatten(0, 1), target[:, 1:].flatten(), ignore_index=padding).backward()
         optimizer.step()
     for value in learned:
         value.requires_grad_(False)

@@ -82,7 +82,7 @@ def marian(folder: Path, *, seed: int = 1, tags: tuple[str, ...] = (), separate:
     sides = [spm_pieces(folder / f"{side}.spm") for side in ("source", "target")]
     if separate:
         size = max(map(len, sides)) + 10
-        vocabularies = [_numbered(each, size) for each in sides]
+        vocabularies = [_numbered(side, size) for side in sides]
     else:
         vocabularies = [_numbered([*tags, *sides[0], *sides[1]], None)] * 2
     names = ("vocab.json", "target_vocab.json") if separate else ("vocab.json",)
@@ -109,7 +109,7 @@ def marian(folder: Path, *, seed: int = 1, tags: tuple[str, ...] = (), separate:
 
 def _numbered(pieces: list[str], size: int | None) -> dict[str, int]:
     """Ids as Marian gives them: the end of sentence first, padding last."""
-    ordered = dict.fromkeys(["</s>", "<unk>", *(each for each in pieces if each not in ("<s>", "</s>", "<unk>"))])
+    ordered = dict.fromkeys(["</s>", "<unk>", *(piece for piece in pieces if piece not in ("<s>", "</s>", "<unk>"))])
     names = [*ordered, *(f"<extra{i}>" for i in range(len(ordered), size or 0)), "<pad>"]
     return {name: id_ for id_, name in enumerate(names)}
 
@@ -119,8 +119,10 @@ def m2m(folder: Path, *, seed: int = 1, **config: Any) -> Path:
     folder.mkdir(parents=True)
     source, target = texts()
     shutil.move(pieces(folder, "both", source + target, 300), folder / "sentencepiece.bpe.model")
-    found = [each for each in spm_pieces(folder / "sentencepiece.bpe.model") if each not in ("<s>", "</s>", "<unk>")]
-    ids = {piece: id_ for id_, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *found])}
+    others = [
+        piece for piece in spm_pieces(folder / "sentencepiece.bpe.model") if piece not in ("<s>", "</s>", "<unk>")
+    ]
+    ids = {piece: id_ for id_, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *others])}
     (folder / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
     settings = {"src_lang": "en", "tgt_lang": None, "language_codes": "m2m100", "num_madeup_words": 8}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"tokenizer_class": "M2M100Tokenizer"}))
@@ -134,13 +136,13 @@ def nllb(folder: Path, *, seed: int = 1, legacy: bool = False, **config: Any) ->
     model = sentencepiece.SentencePieceProcessor(
         model_file=str(pieces(folder, "both", source + target, 300, model_type="bpe"))
     )
-    found = [model.id_to_piece(i) for i in range(3, model.vocab_size())]
+    others = [model.id_to_piece(i) for i in range(3, model.vocab_size())]
     (folder / "both.model").unlink()
-    vocab = {piece: id_ for id_, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *found])}
-    ranks = {piece: rank for rank, piece in enumerate(found)}
+    vocab = {piece: id_ for id_, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *others])}
+    ranks = {piece: rank for rank, piece in enumerate(others)}
     merges = sorted(
         (ranks[piece], (piece[:cut], piece[cut:]))
-        for piece in found
+        for piece in others
         for cut in range(1, len(piece))
         if piece[:cut] in ranks and piece[cut:] in ranks
     )
@@ -182,12 +184,12 @@ def as_npz(folder: Path, output: Path, *, exchanged: bool = False) -> None:
 
     `exchanged` ones have each other's table and vocabulary.
     """
-    weights = {name: each.numpy() for name, each in load_file(folder / "model.safetensors").items()}
+    weights = {name: weight.numpy() for name, weight in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())
     letters = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "out_proj": "o"}
     files = [folder / name for name in ("vocab.json", "target_vocab.json") if (folder / name).is_file()]
     vocabularies = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    vocabularies = [[each for each in ids if each != "<pad>" and each[:6] != "<extra"] for ids in vocabularies]
+    vocabularies = [[token for token in ids if token != "<pad>" and token[:6] != "<extra"] for ids in vocabularies]
     sides = ("decoder", "encoder") if exchanged else ("encoder", "decoder")
     names = ["model.shared"] if len(files) == 1 else [f"model.{side}.embed_tokens" for side in sides]
     tables = [weights[f"{name}.weight"] for name in names]
@@ -227,5 +229,5 @@ def as_npz(folder: Path, output: Path, *, exchanged: bool = False) -> None:
         lines = (f"{json.dumps(token)}: {id_}\n" for id_, token in enumerate(tokens))
         (output / name).write_text("".join(lines), encoding="utf-8")
     for side in ("source", "target"):
-        other = {"source": "target", "target": "source"}[side] if exchanged else side
-        shutil.copy(folder / f"{other}.spm", output / f"{side}.spm")
+        given = {"source": "target", "target": "source"}[side] if exchanged else side
+        shutil.copy(folder / f"{given}.spm", output / f"{side}.spm")

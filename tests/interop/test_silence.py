@@ -158,6 +158,6 @@ def test_no_other_command_calls_anybody(called, tmp_path, monkeypatch):
 
 def commands(group: Any = None, name: str = "") -> Iterator[str]:
     """The names of all commands."""
-    for own, command in (group or typer.main.get_command(app)).commands.items():
-        inner = f"{name} {own}".strip()
+    for word, command in (group or typer.main.get_command(app)).commands.items():
+        inner = f"{name} {word}".strip()
         yield from commands(command, inner) if hasattr(command, "commands") else [inner]

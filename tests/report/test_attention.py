@@ -61,9 +61,9 @@ def test_a_row_is_of_the_position_that_predicts_its_word(model, tokenizer):
     first = attention(model, tokenizer, "the cat", "le chat noir")
     second = attention(model, tokenizer, "the cat", "le chat ici")
     # What comes last is seen only by the position that predicts the end of sentence.
-    for one, other in zip(first.layers, second.layers, strict=True):
-        np.testing.assert_allclose(one[:-1], other[:-1], atol=1e-6)
-        assert np.abs(one[-1] - other[-1]).max() > 1e-4
+    for weights, other_weights in zip(first.layers, second.layers, strict=True):
+        np.testing.assert_allclose(weights[:-1], other_weights[:-1], atol=1e-6)
+        assert np.abs(weights[-1] - other_weights[-1]).max() > 1e-4
 
 
 def test_recording_leaves_the_model_as_it_was(model, tokenizer):
@@ -104,9 +104,9 @@ def test_a_control_character_has_a_legible_label(model, tokenizer):
 def test_a_placeholder_is_one_column(model):
     slotted = Tokenizer.train(["a"], vocab_size=269, symbols=SLOTS)
     assert slotted.vocab_size <= model.config.source_vocab_size
-    found = attention(model, slotted, "a {name} a", "{name} a")
-    assert found.source_words == ["a", "<ph1>", "a", "</s>"]
-    assert found.target_words == ["<ph1>", "a", "</s>"]
+    result = attention(model, slotted, "a {name} a", "{name} a")
+    assert result.source_words == ["a", "<ph1>", "a", "</s>"]
+    assert result.target_words == ["<ph1>", "a", "</s>"]
 
 
 def test_every_token_is_of_one_word(tokenizer):

@@ -31,8 +31,8 @@ def test_the_card_tells_scores_with_signatures_split_size_and_cost():
     )
     for text in ("103 pairs held out line by line", "BLEU 47.2 on 41 whose source", "BLEU 23.5 on 62 with"):
         assert text in model_card(leaky)
-    own = load_config({}, parse_settings(["data.test=[news.tsv]"]))
-    assert "held out" not in model_card(replace(full_run(), config=own))
+    config = load_config({}, parse_settings(["data.test=[news.tsv]"]))
+    assert "held out" not in model_card(replace(full_run(), config=config))
 
 
 def test_the_card_of_an_unscored_model_says_so():

@@ -94,12 +94,12 @@ def test_an_average_can_be_the_best(tmp_path: Path):
 
 def test_a_run_that_has_just_begun_can_be_compared(tmp_path: Path):
     young = ComparedRun.read(write_run(tmp_path / "young", tested=False, events=[]))
-    done = ComparedRun.read(write_run(tmp_path / "done"))
-    rows = table_rows([young, done])
+    finished = ComparedRun.read(write_run(tmp_path / "done"))
+    rows = table_rows([young, finished])
     assert rows["Test BLEU"] == ["-", "31.2"]
     assert rows["Weights"] == ["-", "90"]
     assert rows["Tokens/s"] == ["-", "100"]
-    write_comparison(tmp_path / "page.html", [young, done])
+    write_comparison(tmp_path / "page.html", [young, finished])
 
 
 def test_only_settings_that_differ_are_shown(tmp_path: Path):
@@ -118,13 +118,13 @@ def test_only_settings_that_differ_are_shown(tmp_path: Path):
 
 def test_scores_of_other_pairs_are_not_silently_set_side_by_side(tmp_path: Path):
     first, same = (ComparedRun.read(write_run(tmp_path / name)) for name in "ab")
-    other = ComparedRun.read(write_run(tmp_path / "c", test_pairs='[["a", "b"]]'))
-    told = [f"Test {name} is {EVALUATION['signatures'][key]}." for key, name in NAMES.items()]
-    assert remarks([first, same]) == told
-    assert "cannot be compared" in remarks([first, other])[3]
+    elsewhere = ComparedRun.read(write_run(tmp_path / "c", test_pairs='[["a", "b"]]'))
+    signatures = [f"Test {name} is {EVALUATION['signatures'][key]}." for key, name in NAMES.items()]
+    assert remarks([first, same]) == signatures
+    assert "cannot be compared" in remarks([first, elsewhere])[3]
     characters = {"signatures": EVALUATION["signatures"] | {"bleu": "nrefs:1|tok:char"}}
     differing = remarks([first, replace(same, evaluation=EVALUATION | characters)])
-    assert differing[:2] == [told[0], "Test BLEU is nrefs:1|tok:char."]
+    assert differing[:2] == [signatures[0], "Test BLEU is nrefs:1|tok:char."]
     assert differing[4] == "The signatures of BLEU differ: such scores cannot be compared with each other."
 
 

@@ -20,7 +20,7 @@ def ids(model: ModelDirectory) -> tuple[list[int], list[int]]:
 
 
 def test_the_attention_is_what_the_model_records(model, given):
-    source, target = (torch.tensor([each]) for each in ids(model))
+    source, target = (torch.tensor([tokens]) for tokens in ids(model))
     maps = AttentionMaps()
     with torch.inference_mode():
         model.model.states(source, torch.cat([torch.tensor([[BOS_ID]]), target[:, :-1]], dim=1), maps=maps)
@@ -30,9 +30,9 @@ def test_the_attention_is_what_the_model_records(model, given):
         "cross": (LAYERS["num_decoder_layers"], HEADS),
     }
     for kind in given.attention:
-        for part, found in given.attention[kind]._asdict().items():
+        for part, values in given.attention[kind]._asdict().items():
             expected = [getattr(layer, part)[0] for layer in getattr(maps, kind)]
-            np.testing.assert_allclose(found, torch.stack(expected), atol=1e-6)
+            np.testing.assert_allclose(values, torch.stack(expected), atol=1e-6)
 
 
 def test_words_are_looked_at_with_all_their_pieces_and_look_with_the_mean_of_them(given):
@@ -73,16 +73,16 @@ def test_probabilities_are_those_of_the_model_given_the_words_before(model, give
 
 
 def test_without_a_target_it_looks_at_what_translate_gives(model):
-    own = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
+    inspection = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
     translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))
     (expected,) = translator.translate([SOURCE], beam_size=3, length_penalty=0.6)
-    assert own.target_text == expected.text
-    assert not own.given
-    best = own.search.hypotheses[0]
-    assert own.score == pytest.approx(best.score, abs=1e-4)
-    assert own.score == pytest.approx(expected.score, abs=1e-4)
-    assert own.target.ids == [*best.tokens, EOS_ID][: len(own.log_probs)]
-    assert len(own.search.hypotheses) == 3
+    assert inspection.target_text == expected.text
+    assert not inspection.given
+    best = inspection.search.hypotheses[0]
+    assert inspection.score == pytest.approx(best.score, abs=1e-4)
+    assert inspection.score == pytest.approx(expected.score, abs=1e-4)
+    assert inspection.target.ids == [*best.tokens, EOS_ID][: len(inspection.log_probs)]
+    assert len(inspection.search.hypotheses) == 3
 
 
 def test_a_translation_that_was_cut_has_no_end():
@@ -96,9 +96,9 @@ def test_a_translation_that_was_cut_has_no_end():
 
 
 def test_json_holds_words_probabilities_attention_and_the_search(given):
-    told = given.to_dict()
-    assert [word["text"] for word in told["source"]["words"]] == [*SOURCE.split(), "</s>"]
-    words = told["target"]["words"]
+    content = given.to_dict()
+    assert [word["text"] for word in content["source"]["words"]] == [*SOURCE.split(), "</s>"]
+    words = content["target"]["words"]
     assert np.prod([word["probability"] for word in words]) == pytest.approx(np.exp(given.log_prob), rel=1e-3)
     for word in words:
         assert word["probability"] == pytest.approx(np.prod([p["probability"] for p in word["pieces"]]), rel=1e-3)
@@ -106,11 +106,11 @@ def test_json_holds_words_probabilities_attention_and_the_search(given):
     assert [piece["text"] for word in words for piece in word["pieces"]] == given.target.pieces
     attention = given.attention_dict()
     assert attention["cross"][1][2][3][4] == pytest.approx(given.word_maps("cross")[1, 2, 3, 4], abs=5e-5)
-    search = told["search"]
-    assert [each["score"] for each in search["hypotheses"]] == sorted(
-        (each["score"] for each in search["hypotheses"]), reverse=True
+    search = content["search"]
+    assert [hypothesis["score"] for hypothesis in search["hypotheses"]] == sorted(
+        (hypothesis["score"] for hypothesis in search["hypotheses"]), reverse=True
     )
-    assert [search["nodes"][each["node"]]["state"] for each in search["hypotheses"]] == ["result"] * 3
+    assert [search["nodes"][hypothesis["node"]]["state"] for hypothesis in search["hypotheses"]] == ["result"] * 3
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_each_word_of_the_source_is_removed_in_turn(model, given):
     source, target = ids(model)
     translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))
     words = SOURCE.split()
-    assert [each.word for each in given.removals] == words
+    assert [removal.word for removal in given.removals] == words
     for removal, word, places in zip(given.removals, words, given.source.words, strict=False):
         # The first word keeps no space before it, and others do: the tokens of the rest are those of the sentence.
         rest = [id_ for index, id_ in enumerate(source) if index not in places]

@@ -158,8 +158,8 @@ def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
     }
     driver = DRIVER.replace("GRID_INDICES", json.dumps(list(indices.values())))
     page = re.sub(r"<meta http-equiv[^>]*>", "", render_inspection(given)).replace("</body>", driver + "</body>")
-    found = re.search(r'<pre id="result">(.*?)</pre>', browse(page, tmp_path), re.DOTALL)
-    result = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    element = re.search(r'<pre id="result">(.*?)</pre>', browse(page, tmp_path), re.DOTALL)
+    result = json.loads(element[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
     titles = [title for title, _ in result["told"]]
     assert titles == [
         "Encoder self-attention, layer 2, head 3",

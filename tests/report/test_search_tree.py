@@ -33,8 +33,8 @@ def options(limit: int = LIMIT) -> SearchOptions:
 
 def searched(seed: int, *, beam_size: int, limit: int = LIMIT) -> tuple[SearchTree, list[Hypothesis]]:
     recorder = SearchRecorder(Markov(seed), bos_id=BOS, eos_id=EOS)
-    (found,) = beam_search(recorder, Beams(beam_size, options(limit)))
-    return recorder.tree(found), found
+    (hypotheses,) = beam_search(recorder, Beams(beam_size, options(limit)))
+    return recorder.tree(hypotheses), hypotheses
 
 
 def prefix(tree: SearchTree, index: int) -> tuple[int, ...]:
@@ -49,15 +49,15 @@ def log_prob(seed: int, tokens: tuple[int, ...]) -> float:
 
 def grown(seed: int, live: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """All continuations of some prefixes, the best first."""
-    candidates = [(*each, token) for each in live for token in range(VOCAB)]
-    return sorted(candidates, key=lambda each: -log_prob(seed, each))
+    candidates = [(*prefix, token) for prefix in live for token in range(VOCAB)]
+    return sorted(candidates, key=lambda prefix: -log_prob(seed, prefix))
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_watching_a_search_changes_nothing(beam_size):
     for seed in range(7):
-        _, found = searched(seed, beam_size=beam_size)
-        assert [found] == beam_search(Markov(seed), Beams(beam_size, options()))
+        _, hypotheses = searched(seed, beam_size=beam_size)
+        assert [hypotheses] == beam_search(Markov(seed), Beams(beam_size, options()))
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
@@ -69,35 +69,38 @@ def test_the_tree_keeps_and_drops_what_a_plain_beam_search_keeps_and_drops(beam_
         live = [()]
         for length in range(1, max(map(len, states)) + 1):
             candidates = grown(seed, live)
-            live = [each for each in candidates if each[-1] != EOS][:beam_size]
-            noted = {each for each in states if len(each) == length}
+            live = [prefix for prefix in candidates if prefix[-1] != EOS][:beam_size]
+            noted = {prefix for prefix in states if len(prefix) == length}
             if length < max(map(len, states)):  # the last candidates were never gone on with
-                assert {each for each in noted if states[each] == "kept"} == set(live)
-                losers = [each for each in candidates if each not in live][:SHOWN_LOSERS]
+                assert {prefix for prefix in noted if states[prefix] == "kept"} == set(live)
+                losers = [prefix for prefix in candidates if prefix not in live][:SHOWN_LOSERS]
                 assert noted - set(live) == set(losers)
 
 
 @pytest.mark.parametrize("limit", [2, 5, LIMIT])
 def test_every_result_has_its_leaf_and_every_node_its_probability(limit):
     for seed in range(7):
-        tree, found = searched(seed, beam_size=3, limit=limit)
-        ends = [(*each.tokens, EOS) if each.finished else tuple(each.tokens) for each in found]
+        tree, hypotheses = searched(seed, beam_size=3, limit=limit)
+        ends = [
+            (*hypothesis.tokens, EOS) if hypothesis.finished else tuple(hypothesis.tokens) for hypothesis in hypotheses
+        ]
         assert [prefix(tree, leaf) for leaf in tree.leaves] == ends
         assert {index for index, node in enumerate(tree.nodes) if node.state == "result"} == set(tree.leaves)
         for index, node in enumerate(tree.nodes[1:], start=1):
             assert node.parent < index
             assert node.total == pytest.approx(log_prob(seed, prefix(tree, index)), abs=1e-5)
             assert node.total == pytest.approx(tree.nodes[node.parent].total + node.log_prob)
-        for leaf, hypothesis in zip(tree.leaves, found, strict=True):
+        for leaf, hypothesis in zip(tree.leaves, hypotheses, strict=True):
             assert tree.nodes[leaf].total == pytest.approx(hypothesis.log_prob, abs=1e-5)
 
 
 def test_greedy_search_leaves_a_single_path():
     recorder = SearchRecorder(Markov(5), bos_id=BOS, eos_id=EOS)
-    (found,) = greedy_search(recorder, options())
-    tree = recorder.tree(found)
+    (hypotheses,) = greedy_search(recorder, options())
+    tree = recorder.tree(hypotheses)
     kept = [node for node in tree.nodes if node.state != "dropped"]
-    assert [node.token for node in kept] == [BOS, *found[0].tokens, EOS][: 1 + len(found[0].tokens) + found[0].finished]
+    best = hypotheses[0]
+    assert [node.token for node in kept] == [BOS, *best.tokens, EOS][: 1 + len(best.tokens) + best.finished]
 
 
 def test_impossible_rows_are_no_prefixes():
@@ -106,5 +109,5 @@ def test_impossible_rows_are_no_prefixes():
     chain.table = torch.full_like(chain.table, -math.inf)
     chain.table[0, :, 4] = chain.table[1:, :, EOS] = 0.0
     recorder = SearchRecorder(chain, bos_id=BOS, eos_id=EOS)
-    (found,) = beam_search(recorder, Beams(3, options()))
-    assert [node.token for node in recorder.tree(found).nodes] == [BOS, 4, EOS]
+    (hypotheses,) = beam_search(recorder, Beams(3, options()))
+    assert [node.token for node in recorder.tree(hypotheses).nodes] == [BOS, 4, EOS]

@@ -1,8 +1,8 @@
 """Packages for Argos Translate and LibreTranslate: a CTranslate2 model in a zip file, and a SentencePiece model.
 
-A package has one tokenizer, that of the sources, which also puts translations together. Dragoman's own tokenizers spell
-tokens in letters for bytes (`dragoman.text.tokenizers.byte_level`). SentencePiece can replace characters before it cuts
-a text and after it has joined tokens, and so it spells bytes here, too.
+A package has one tokenizer: that of the sources, which also joins the tokens of translations. Dragoman's own tokenizers
+spell tokens in letters for bytes (`dragoman.text.tokenizers.byte_level`). SentencePiece can do the same, since it can
+replace characters before it cuts a text and after it has joined tokens.
 """
 
 import base64
@@ -16,7 +16,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from dragoman import __version__
 from dragoman.interop.exports import ctranslate2
 from dragoman.interop.exports.engine_files import spelled
-from dragoman.interop.exports.proof import Found
+from dragoman.interop.exports.proof import EngineTranslation
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
 from dragoman.text.language_codes import english_name, two_letters
@@ -27,17 +27,19 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 QUANTIZATIONS = ("int8", *(kind for kind in ctranslate2.QUANTIZATIONS if kind != "int8"))
 KINDS = ("bpe", "unigram", "char")
-"""Tokenizers of Dragoman that SentencePiece can be."""
+"""Kinds of Dragoman's tokenizers that can be written as SentencePiece models."""
 UNIGRAM, BPE = 1, 2
+"""Numbers of the kinds of models in files of SentencePiece."""
 NORMAL, UNKNOWN, CONTROL, SYMBOL = range(1, 5)
-"""What SentencePiece calls kinds of models and pieces."""
+"""Numbers of the kinds of pieces in files of SentencePiece."""
 CHARACTERS = [
     chr(code)
     for codes in (range(1, 0xD800), range(0xE000, 0x10000), range(0x1F000, 0x1FB00))
     for code in codes
     if byte_level_encode(chr(code)) != chr(code) and chr(code) != " "
 ]
-"""What a package can spell: the characters of Unicode's first plane, and emoji, but for what is spelled as itself."""
+"""Characters that a package replaces by letters for bytes: those of Unicode's first plane, and emoji, but for the ones
+that stand for themselves."""
 PURPOSE = "Exporting to Argos Translate"
 ARGOS_VERSION = "1.9"
 """The first version of Argos Translate that reads what is written here."""
@@ -85,20 +87,26 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
 
 def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
-) -> Found:
-    """What CTranslate2 finds with the package for the texts of `sources`, as the tokenizer of the package cuts them."""
-    tokenizer, vocabularies = directory.source_tokenizer, _vocabularies(directory)
+) -> list[EngineTranslation]:
+    """Translate the texts of `sources` with CTranslate2 and the package, whose own tokenizer cuts them."""
+    tokenizer = directory.source_tokenizer
+    source_vocabulary, target_vocabulary = _vocabularies(directory)
     with TemporaryDirectory() as temporary:
         with ZipFile(next(folder.glob("*.argosmodel"))) as archive:
             archive.extractall(temporary)
         (package,) = Path(temporary).iterdir()
         if isinstance(tokenizer, PretrainedTokenizer):  # which has the same SentencePiece model
-            tokens = [[vocabularies[0][id_] for id_ in source] for source in sources]
+            tokens = [[source_vocabulary[id_] for id_ in source] for source in sources]
         else:
             processor = _library().SentencePieceProcessor(model_file=str(package / "sentencepiece.model"))
             tokens = processor.encode(tokenizer.decode_batch(sources), out_type=str)
-        return ctranslate2.translations(
-            package / "model", directory, tokens, vocabularies[1], beam_size=beam_size, length_penalty=length_penalty
+        return ctranslate2.search_tokens(
+            package / "model",
+            directory,
+            tokens,
+            target_vocabulary,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
         )
 
 
@@ -115,6 +123,7 @@ def _vocabulary(tokenizer: Tokenizer | PretrainedTokenizer) -> list[str]:
 
 
 def _piece(token: str) -> str:
+    """A token of Dragoman's as SentencePiece spells it: with its own sign for a space."""
     return token.replace(byte_level_encode(" "), SPACE)
 
 
@@ -123,13 +132,10 @@ def sentencepiece_model(tokenizer: Tokenizer) -> bytes:
     if isinstance(tokenizer, PretrainedTokenizer):
         return base64.b64decode(tokenizer.content.model)
     content = json.loads(tokenizer.to_json())
-    if content["model"]["type"] == "Unigram":
-        scores = dict(content["model"]["vocab"])
-    else:  # the sooner two tokens are joined, the higher the score; the first way to join a token counts
-        joined = ["".join(pair if isinstance(pair, list) else pair.split(" ")) for pair in content["model"]["merges"]]
-        scores = {token: -float(rank) for rank, token in reversed([*enumerate(joined)])}
-    model = _format().ModelProto()
-    model.trainer_spec.model_type = UNIGRAM if content["model"]["type"] == "Unigram" else BPE
+    is_unigram = content["model"]["type"] == "Unigram"
+    scores = dict(content["model"]["vocab"]) if is_unigram else _merge_scores(content["model"]["merges"])
+    model = _file_format().ModelProto()
+    model.trainer_spec.model_type = UNIGRAM if is_unigram else BPE
     special = tokenizer.special_ids
     for name, id_ in special._asdict().items():
         setattr(model.trainer_spec, f"{name}_id", id_)
@@ -139,26 +145,42 @@ def sentencepiece_model(tokenizer: Tokenizer) -> bytes:
     for id_, token in enumerate(spelled(tokenizer)):
         kind = kinds.get(id_, SYMBOL if token in symbols else NORMAL)
         model.pieces.add(piece=_piece(token), score=scores.get(token, -float(len(scores))), type=kind)
-    letters = [(each, byte_level_encode(each)) for each in CHARACTERS]
-    begins = content["normalizer"] is not None
-    model.normalizer_spec.CopyFrom(_replacing(letters, add_dummy_prefix=begins, escape_whitespaces=True))
-    inverse = [(spelling, each) for each, spelling in letters]
-    model.denormalizer_spec.CopyFrom(_replacing(inverse, add_dummy_prefix=False, escape_whitespaces=False))
+    spellings = [(character, byte_level_encode(character)) for character in CHARACTERS]
+    adds_space = content["normalizer"] is not None
+    encoding = _normalizer(spellings, add_dummy_prefix=adds_space, escape_whitespaces=True)
+    model.normalizer_spec.CopyFrom(encoding)
+    characters = [(spelling, character) for character, spelling in spellings]
+    decoding = _normalizer(characters, add_dummy_prefix=False, escape_whitespaces=False)
+    model.denormalizer_spec.CopyFrom(decoding)
     return model.SerializeToString()
 
 
-def _replacing(replacements: list[tuple[str, str]], **options: bool) -> Any:
-    """What SentencePiece replaces, in its own form."""
+def _merge_scores(merges: list[list[str] | str]) -> dict[str, float]:
+    """The score of each token that BPE makes of two others: the earlier they are merged, the higher."""
+    scores: dict[str, float] = {}
+    for rank, merge in enumerate(merges):
+        parts = merge if isinstance(merge, list) else merge.split(" ")
+        scores.setdefault("".join(parts), -float(rank))  # the first way to make a token counts
+    return scores
+
+
+def _normalizer(replacements: list[tuple[str, str]], *, add_dummy_prefix: bool, escape_whitespaces: bool) -> Any:
+    """Rules that replace texts, as files of SentencePiece hold them."""
     library = _library()
     library.set_min_log_level(2)
-    normalizer = library.SentencePieceNormalizer(norm_map=replacements, remove_extra_whitespaces=False, **options)
-    return _format().ModelProto.FromString(normalizer.serialized_model_proto()).normalizer_spec
+    normalizer = library.SentencePieceNormalizer(
+        norm_map=replacements,
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=add_dummy_prefix,
+        escape_whitespaces=escape_whitespaces,
+    )
+    return _file_format().ModelProto.FromString(normalizer.serialized_model_proto()).normalizer_spec
 
 
 def _library() -> Any:
     return load("sentencepiece", extra="argos", purpose=PURPOSE)
 
 
-def _format() -> Any:
-    """The form of SentencePiece's files."""
+def _file_format() -> Any:
+    """The classes of SentencePiece's files."""
     return load("sentencepiece.sentencepiece_model_pb2", extra="argos", purpose=PURPOSE)

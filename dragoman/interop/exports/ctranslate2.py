@@ -1,4 +1,4 @@
-"""Models for CTranslate2: the same weights as its specification of a Transformer, and its searches beside ours."""
+"""Export to CTranslate2: the weights in its specification of a Transformer, and its search for comparison."""
 
 import copy
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from dragoman.interop.exports.engine_files import spelled, write_script, write_tokenizers
-from dragoman.interop.exports.proof import Found, limit
+from dragoman.interop.exports.proof import EngineTranslation, translation_limit
 from dragoman.model import TransformerConfig
 from dragoman.model.layers import FeedForward, Norm
 from dragoman.model.transformer import Decoder, Encoder
@@ -18,7 +18,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
 
 LONGEST = 4_096
-"""Positions that are written, since CTranslate2 computes another table than the paper's."""
+"""Number of positions that are written. A table is written because CTranslate2 computes another one than the paper."""
 QUANTIZATIONS = ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
 
 
@@ -29,7 +29,7 @@ def library() -> Any:
 
 @torch.no_grad()
 def expressed(directory: ModelDirectory) -> ModelDirectory:
-    """The model as CTranslate2 computes it: of Marian, whose decoder starts with padding, that is never a token."""
+    """The model as CTranslate2 computes it: a decoder that starts with padding, as Marian's, never says padding."""
     config = directory.model.config
     if not config.starts_with_padding:
         return directory
@@ -39,7 +39,7 @@ def expressed(directory: ModelDirectory) -> ModelDirectory:
 
 
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
-    """Write a model, and what cuts text into tokens, into `folder`, which exists."""
+    """Write a model, its tokenizers and a script into `folder`, which exists."""
     source, target = map(spelled, directory.tokenizers)
     write_model(directory, folder, numbers, (source, target))
     write_tokenizers(directory, folder)
@@ -55,8 +55,8 @@ def write_model(
     spec = _specification(config)
     # A copy, since rounding writes into the arrays that it is given.
     model = copy.deepcopy(expressed(directory).model)
-    for own, stack in ((spec.encoder, model.encoder), (spec.decoder, model.decoder)):
-        _stack(own, stack, config)
+    _write_stack(spec.encoder, model.encoder, config)
+    _write_stack(spec.decoder, model.decoder, config)
     spec.decoder.projection.weight = model.projection.weight
     if model.projection.bias is not None:
         spec.decoder.projection.bias = model.projection.bias
@@ -93,53 +93,56 @@ def _specification(config: TransformerConfig) -> Any:
     )
 
 
-def _stack(spec: Any, stack: Encoder | Decoder, config: TransformerConfig) -> None:
+def _write_stack(spec: Any, stack: Encoder | Decoder, config: TransformerConfig) -> None:
+    """Put the weights of the encoder or the decoder into its specification."""
     embeddings = spec.embeddings[0] if isinstance(stack, Encoder) else spec.embeddings
     embeddings.weight = stack.embedding.table.weight
     spec.scale_embeddings = stack.embedding.scale
     if stack.embedding.positions is not None:
         spec.position_encodings.encodings = stack.embedding.positions(0, config.max_length or LONGEST).clone()
     if config.norm_order == "pre":
-        _norm(spec.layer_norm, stack.norm, config.d_model)
-    for place, layer in zip(spec.layer, stack.layers, strict=True):
-        parts = [place.self_attention, place.ffn]
-        own = layer.self_attention
-        _linear(place.self_attention.linear[0], own.query, own.key, own.value)
-        _linear(place.self_attention.linear[1], own.output)
-        _feed_forward(place.ffn, layer.feed_forward)
+        _write_norm(spec.layer_norm, stack.norm, config.d_model)
+    for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
+        sublayers = [layer_spec.self_attention, layer_spec.ffn]
+        attention = layer.self_attention
+        _write_linear(layer_spec.self_attention.linear[0], attention.query, attention.key, attention.value)
+        _write_linear(layer_spec.self_attention.linear[1], attention.output)
+        _write_feed_forward(layer_spec.ffn, layer.feed_forward)
         if isinstance(stack, Decoder):
-            parts.insert(1, place.attention)
-            cross = layer.cross_attention
-            _linear(place.attention.linear[0], cross.query)
-            _linear(place.attention.linear[1], cross.key, cross.value)
-            _linear(place.attention.linear[2], cross.output)
-        for part, residual in zip(parts, layer.residuals, strict=True):
-            _norm(part.layer_norm, residual.norm, config.d_model)
+            sublayers.insert(1, layer_spec.attention)
+            attention = layer.cross_attention
+            _write_linear(layer_spec.attention.linear[0], attention.query)
+            _write_linear(layer_spec.attention.linear[1], attention.key, attention.value)
+            _write_linear(layer_spec.attention.linear[2], attention.output)
+        for sublayer, residual in zip(sublayers, layer.residuals, strict=True):
+            _write_norm(sublayer.layer_norm, residual.norm, config.d_model)
 
 
 def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
-) -> Found:
-    """What CTranslate2 finds for sources of token ids: ids and score of each; with the limits of Dragoman's search."""
-    source_tokens, target = map(spelled, directory.tokenizers)
-    tokens = [[source_tokens[id_] for id_ in source] for source in sources]
-    return translations(folder, directory, tokens, target, beam_size=beam_size, length_penalty=length_penalty)
+) -> list[EngineTranslation]:
+    """Translate sources of token ids with CTranslate2, within the limits of Dragoman's search."""
+    source_vocabulary, target_vocabulary = map(spelled, directory.tokenizers)
+    tokens = [[source_vocabulary[id_] for id_ in source] for source in sources]
+    return search_tokens(
+        folder, directory, tokens, target_vocabulary, beam_size=beam_size, length_penalty=length_penalty
+    )
 
 
-def translations(
+def search_tokens(
     folder: Path,
     directory: ModelDirectory,
     sources: Sequence[list[str]],
-    target: list[str],
+    target_vocabulary: list[str],
     *,
     beam_size: int,
     length_penalty: float,
-) -> Found:
-    """The same for sources of tokens, and the vocabulary of the target."""
+) -> list[EngineTranslation]:
+    """Translate sources of spelled tokens with the model in `folder`."""
     translator = library().Translator(str(folder), compute_type="default", intra_threads=torch.get_num_threads())
-    ids = {token: id_ for id_, token in enumerate(target)}
-    prefix = [target[id_] for id_ in directory.target_tokenizer.begin_ids]
-    found = []
+    ids = {token: id_ for id_, token in enumerate(target_vocabulary)}
+    prefix = [target_vocabulary[id_] for id_ in directory.target_tokenizer.begin_ids]
+    translations = []
     for source in sources:
         (result,) = translator.translate_batch(
             [source],
@@ -147,31 +150,32 @@ def translations(
             beam_size=beam_size,
             length_penalty=length_penalty,
             min_decoding_length=0,
-            max_decoding_length=limit(directory, source),
+            max_decoding_length=translation_limit(directory, source),
             max_input_length=0,
             return_scores=True,
         )
-        found.append(([ids[token] for token in result.hypotheses[0]], result.scores[0]))
-    return found
+        tokens = [ids[token] for token in result.hypotheses[0]]
+        translations.append(EngineTranslation(tokens, result.scores[0]))
+    return translations
 
 
-def _feed_forward(spec: Any, feed_forward: FeedForward) -> None:
+def _write_feed_forward(spec: Any, feed_forward: FeedForward) -> None:
     if feed_forward.gate is None:
-        _linear(spec.linear_0, feed_forward.inner)
+        _write_linear(spec.linear_0, feed_forward.inner)
     else:
-        _linear(spec.linear_0, feed_forward.gate)  # the one with the activation
-        _linear(spec.linear_0_noact, feed_forward.inner)
-    _linear(spec.linear_1, feed_forward.outer)
+        _write_linear(spec.linear_0, feed_forward.gate)  # the one with the activation
+        _write_linear(spec.linear_0_noact, feed_forward.inner)
+    _write_linear(spec.linear_1, feed_forward.outer)
 
 
-def _linear(spec: Any, *maps: nn.Linear) -> None:
-    """One map, or several with the same input as one."""
-    spec.weight = torch.cat([each.weight for each in maps])
-    spec.bias = torch.cat([each.bias for each in maps])
+def _write_linear(spec: Any, *layers: nn.Linear) -> None:
+    """Put the weights of a linear layer into its specification; several with the same input become one."""
+    spec.weight = torch.cat([layer.weight for layer in layers])
+    spec.bias = torch.cat([layer.bias for layer in layers])
 
 
-def _norm(spec: Any, norm: Norm, width: int) -> None:
-    """A gain for all features becomes one for each."""
+def _write_norm(spec: Any, norm: Norm, width: int) -> None:
+    """Put the weights of a norm into its specification; one gain for all features becomes one for each."""
     spec.gamma = norm.gain.expand(width).contiguous()
     if norm.bias is not None:
         spec.beta = norm.bias.expand(width).contiguous()

@@ -1,11 +1,10 @@
-"""Model directories in eight bits: the format of Dragoman itself, in a quarter of the room."""
+"""Export to Dragoman's own format with weights in eight bits, a quarter of the size."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from dragoman.decoding.precision import INT8, ready
-from dragoman.interop.exports.proof import Found
+from dragoman.interop.exports.proof import EngineTranslation
 from dragoman.interop.exports.proof import search as own_search
 from dragoman.model.fast.int8 import can_quantise
 from dragoman.storage.model_directory import ModelDirectory
@@ -18,10 +17,10 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
 
 def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
-) -> Found:
-    """What the written model finds, computed in eight bits where this machine can, else with its rounded weights."""
+) -> list[EngineTranslation]:
+    """Translate with the written model, in eight bits if this machine can, else with the rounded weights."""
     written = ModelDirectory.load(folder)
-    translates_in = INT8 if can_quantise(written.model.config) else "float32"
-    written.model = ready(written.model, translates_in)
-    find = partial(own_search, written.speaking(*directory.languages))
-    return find(sources, beam_size=beam_size, length_penalty=length_penalty)
+    precision = INT8 if can_quantise(written.model.config) else "float32"
+    written.model = ready(written.model, precision)
+    written = written.speaking(*directory.languages)
+    return own_search(written, sources, beam_size=beam_size, length_penalty=length_penalty)

@@ -1,4 +1,4 @@
-"""What stands beside an exported model, whatever its engine: files of its tokenizers, and a script that uses them."""
+"""Files beside an exported model: those of its tokenizers, and a script that translates with it."""
 
 import base64
 import json
@@ -11,22 +11,22 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
 LONGEST = 1_024
-"""Positions that are written of a model that can count further."""
+"""Number of positions that are written of a model whose positions have no end."""
 
 
 def package(directory: ModelDirectory) -> str:
-    """The library that the tokenizers need."""
+    """Name of the library that the tokenizers need."""
     tokenizer = directory.source_tokenizer
     return tokenizer.content.kind if isinstance(tokenizer, PretrainedTokenizer) else "tokenizers"
 
 
 def spelled(tokenizer: Tokenizer) -> list[str]:
-    """How a tokenizer spells each token, in the order of the ids."""
+    """All tokens as the tokenizer spells them, in the order of their ids."""
     return [tokenizer.spelled(id_) for id_ in range(tokenizer.vocab_size)]
 
 
 def write_tokenizers(directory: ModelDirectory, folder: Path) -> None:
-    """Each side's tokenizer as the file of its library, and the tokens in the order of their ids."""
+    """Write the tokenizer of each side as a file of its library, and its tokens in the order of their ids."""
     for side, tokenizer in zip(SIDES, directory.tokenizers, strict=True):
         if isinstance(tokenizer, PretrainedTokenizer) and tokenizer.content.kind == "sentencepiece":
             (folder / f"{side}.spm").write_bytes(base64.b64decode(tokenizer.content.model))
@@ -37,22 +37,22 @@ def write_tokenizers(directory: ModelDirectory, folder: Path) -> None:
 
 
 def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
-    """translate.py, which translates text without Dragoman."""
-    source, target = ([tokenizer.spelled(id_) for id_ in tokenizer.begin_ids] for tokenizer in directory.tokenizers)
-    search, special = directory.decoding, directory.target_tokenizer.special_ids
+    """Write translate.py, which translates text without Dragoman."""
+    source, target = directory.tokenizers
+    config, search = directory.model.config, directory.decoding
     script = render(
         "interop/exports/static/translate.py.txt",
         engine=engine,
         package=package(directory),
-        source_begin=source,
-        target_begin=target,
+        source_begin=[source.spelled(id_) for id_ in source.begin_ids],
+        target_begin=[target.spelled(id_) for id_ in target.begin_ids],
         beam_size=search.beam_size,
         length_penalty=search.length_penalty,
-        special=special,
-        layers=directory.model.config.num_decoder_layers,
-        heads=directory.model.config.num_heads,
-        width=directory.model.config.d_model // directory.model.config.num_heads,
-        longest=directory.model.config.max_length or LONGEST,
-        starts_with_padding=directory.model.config.starts_with_padding,
+        special=target.special_ids,
+        layers=config.num_decoder_layers,
+        heads=config.num_heads,
+        width=config.d_model // config.num_heads,
+        longest=config.max_length or LONGEST,
+        starts_with_padding=config.starts_with_padding,
     )
     (folder / "translate.py").write_text(script, encoding="utf-8")

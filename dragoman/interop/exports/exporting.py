@@ -1,7 +1,8 @@
-"""`dragoman export`: writes a model for another engine, and says so only when both engines translate the same.
+"""`dragoman export`: writes a model for another engine, and keeps it only if both engines translate the same.
 
-Sentences are translated by both, greedily and with a beam. In float32 the tokens have to be identical, and the scores
-within `TOLERANCE`; for other numbers, the share of identical translations and the difference of BLEU are told.
+Both translate the same sentences, greedily and with a beam. In float32 the tokens have to be identical, and the scores
+may differ by `TOLERANCE`. For other numbers, the README tells the share of identical translations and the difference of
+BLEU.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from dragoman.errors import DataError, UsageError, is_spelled
 from dragoman.evaluation.scores import score
 from dragoman.interop.exports import argos, ctranslate2, eight_bits, onnx, transformers, web
 from dragoman.interop.exports.engine_files import package
-from dragoman.interop.exports.proof import Agreement, FirstBeams, Found, ScoreBeams, longest, search
+from dragoman.interop.exports.proof import Agreement, EngineTranslation, FirstBeams, ScoreBeams, position_limit, search
 from dragoman.metrics import MAIN
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
@@ -32,9 +33,29 @@ from dragoman.text.labels import languages_in
 from dragoman.text.tokenizers.pretrained import PretrainedTokenizer
 
 TOLERANCE = 1e-3
+"""Largest difference between the scores of a translation in float32."""
 BEAM_SIZE = 5
 SENTENCES = 200
-"""Translated by both engines unless told otherwise."""
+"""Number of sentences that both engines translate by default."""
+
+
+def _never_refused(directory: ModelDirectory) -> None:
+    """A format that expresses all models has no reason to refuse one."""
+
+
+def _unchanged(directory: ModelDirectory) -> ModelDirectory:
+    """The model of an engine that computes what Dragoman computes."""
+    return directory
+
+
+def _preprocessed(directory: ModelDirectory, text: str) -> str:
+    """A text as Dragoman encodes it."""
+    return directory.preprocessor(text).text
+
+
+def _only_normalised(directory: ModelDirectory, text: str) -> str:
+    """A text for an engine that knows nothing of the style of the sources."""
+    return normalised(text)
 
 
 @dataclass(frozen=True)
@@ -42,21 +63,21 @@ class Target:
     """A format, and the engine that runs it."""
 
     write: Callable[[ModelDirectory, Path, str], None]
-    """Writes a model into a folder, in numbers of some kind."""
-    search: Callable[..., Found]
-    """Translates source tokens with the written model, as `dragoman.interop.exports.proof.search` does."""
+    """Writes a model into a folder; the third argument is the kind of numbers."""
+    search: Callable[..., list[EngineTranslation]]
+    """Translates source tokens with the written model, as `dragoman.interop.exports.proof.search` does with ours."""
     beams: type[Beams]
-    """Our beam search by the engine's rule for its end."""
+    """Beam search of Dragoman by the engine's rule for its end."""
     packages: tuple[str, ...] = ()
     """Packages whose versions the README of the export lists."""
     numbers: tuple[str, ...] = ("float32",)
-    """The kinds of numbers that can be written, the first unless another is asked for."""
-    refusal: Callable[[ModelDirectory], str | None] = lambda _: None
-    """Why a model cannot be expressed; None if it can."""
-    expressed: Callable[[ModelDirectory], ModelDirectory] = lambda directory: directory
-    """The model as the engine computes it."""
-    prepared: Callable[[ModelDirectory, str], str] = lambda directory, text: directory.preprocessor(text).text
-    """A text as it is when it is cut into tokens."""
+    """Kinds of numbers that can be written; the first one is the default."""
+    refusal: Callable[[ModelDirectory], str | None] = _never_refused
+    """Function that gives the reason why a model cannot be expressed; None if it can."""
+    expressed: Callable[[ModelDirectory], ModelDirectory] = _unchanged
+    """Function that gives the model as the engine computes it."""
+    prepared: Callable[[ModelDirectory, str], str] = _preprocessed
+    """Function that gives a text as it is before tokenization."""
 
 
 TARGETS = {
@@ -82,7 +103,7 @@ TARGETS = {
         search=argos.search,
         beams=FirstBeams,
         numbers=argos.QUANTIZATIONS,
-        prepared=lambda _, text: normalised(text),
+        prepared=_only_normalised,
     ),
     "onnx": Target(
         packages=("onnx", "onnxruntime"),
@@ -111,49 +132,56 @@ TARGETS = {
 
 @dataclass(frozen=True)
 class Proof:
-    """What both engines made of the same sentences."""
+    """Comparison of the translations of the same sentences by both engines."""
 
     numbers: str
+    """Kind of numbers of the exported model."""
     agreements: dict[str, Agreement]
-    """Greedy and beam search."""
+    """How far the engines agree in greedy and in beam search."""
     same_rule: int
-    """Translations of the engine's beam search that are those of Dragoman's own rule for its end, too."""
+    """Number of translations of the engine's beam search that Dragoman also finds by its own rule for the end."""
     bleu_difference: float | None
-    """BLEU of the engine's less that of ours, if there are references."""
+    """BLEU of the engine's translations less that of ours; None without references."""
     bleu_with_ours: float
-    """BLEU of the engine's with ours as references."""
+    """BLEU of the engine's translations with ours as references."""
     same_as_translate: int
-    """Translations of the raw texts by the engine that are those of `dragoman translate`, which prepares texts."""
+    """Number of raw texts that the engine translates as `dragoman translate` does, which prepares texts."""
 
     @property
     def fault(self) -> str | None:
-        """Why the export is not what it should be; None if it is."""
+        """Why the exported model is not the same; None if it is, or if its numbers are rounded."""
         if self.numbers != "float32":
             return None
-        for name, found in self.agreements.items():
-            if found.identical < found.sentences:
-                return f"{found.sentences - found.identical} of {found.sentences} translations differ ({name})"
-            if found.largest_difference > TOLERANCE:
-                return f"scores differ by up to {found.largest_difference:.2g} ({name})"
+        for name, agreement in self.agreements.items():
+            differing = agreement.sentences - agreement.identical
+            if differing:
+                return f"{differing} of {agreement.sentences} translations differ ({name})"
+            if agreement.largest_difference > TOLERANCE:
+                return f"scores differ by up to {agreement.largest_difference:.2g} ({name})"
         return None
 
     def to_dict(self) -> dict:
-        agreements = {name: vars(each) for name, each in self.agreements.items()}
-        extra = {"same_with_our_rule": self.same_rule, "bleu_difference": self.bleu_difference}
-        extra |= {"bleu_with_ours": self.bleu_with_ours, "same_as_translate": self.same_as_translate}
-        return {"numbers": self.numbers, "agreements": agreements} | extra
+        """All results, for JSON."""
+        return {
+            "numbers": self.numbers,
+            "agreements": {name: vars(agreement) for name, agreement in self.agreements.items()},
+            "same_with_our_rule": self.same_rule,
+            "bleu_difference": self.bleu_difference,
+            "bleu_with_ours": self.bleu_with_ours,
+            "same_as_translate": self.same_as_translate,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What an export may be told."""
+    """Options of `export`."""
 
     quantization: str | None = None
-    """The kind of numbers; None: what the engine usually has."""
+    """Kind of numbers; None: the default of the engine."""
     languages: tuple[str | None, str | None] = (None, None)
-    """Source and target of a model that knows many."""
+    """Source and target language, for a model of many."""
     sentences: Sequence[str] | None = None
-    """What both engines translate; None: the first test sentences of the training, or built-in ones."""
+    """Sentences that both engines translate; None: the first test sentences of the training, or built-in ones."""
     runtime: Path | None = None
     """For the web: the folder with the runtime of the page; None: it is downloaded."""
 
@@ -165,7 +193,8 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     """
     refuse_to_overwrite(output)
     engine = TARGETS[target]
-    if target != "dragoman-int8" and not is_spelled(name := str(output.absolute())):
+    name = str(output.absolute())
+    if target != "dragoman-int8" and not is_spelled(name):
         raise UsageError(f"{name} is no UTF-8, and the library of {target} opens no other names; choose another OUT.")
     numbers = options.quantization or engine.numbers[0]
     if numbers not in engine.numbers:
@@ -174,11 +203,9 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     directory.require_languages(for_good=True)
     if reason := refusal(directory, target):
         raise UsageError(f"{target} cannot express this model: {reason}.")
-    pairs = (
-        [(text, None) for text in options.sentences]
-        if options.sentences
-        else _test_pairs(model, directory.target_language)
-    )
+    pairs: list[tuple[str, str | None]] = [(sentence, None) for sentence in options.sentences or ()]
+    if not pairs:
+        pairs = _test_pairs(model, directory.target_language)
     with new_folder(output) as folder:
         engine.write(directory, folder, numbers)
         if target == "web":
@@ -203,34 +230,46 @@ def prove(
     folder: Path,
     engine: Target,
     pairs: Sequence[tuple[str, str | None]],
-    quantization: str,
+    numbers: str,
 ) -> Proof:
-    """Translate the sources of `pairs` with both engines."""
+    """Translate the sources of `pairs` with both engines, and compare the translations.
+
+    `folder` holds the exported model, `numbers` is its kind of numbers.
+    """
     sources = directory.source_tokenizer.encode_batch(engine.prepared(directory, source) for source, _ in pairs)
-    most = longest(directory)
-    if too_long := next((number for number, ids in enumerate(sources, start=1) if len(ids) >= most), None):
-        raise UsageError(f"Sentence {too_long} has more than the {most:,} tokens that the format has positions for.")
+    limit = position_limit(directory)
+    for number, ids in enumerate(sources, start=1):
+        if len(ids) >= limit:
+            raise UsageError(f"Sentence {number} has more than the {limit:,} tokens that the format has positions for.")
+    expressed = engine.expressed(directory)
     penalty = directory.decoding.length_penalty
-    original, directory = directory, engine.expressed(directory)
-    agreements, found = {}, []
-    for name, size in (("greedy", 1), (f"beam {BEAM_SIZE}", BEAM_SIZE)):
-        ours = search(directory, sources, beam_size=size, length_penalty=penalty, beams=engine.beams)
-        theirs = engine.search(folder, directory, sources, beam_size=size, length_penalty=penalty)
+    agreements = {}
+    for name, beam_size in (("greedy", 1), (f"beam {BEAM_SIZE}", BEAM_SIZE)):
+        ours = search(expressed, sources, beam_size=beam_size, length_penalty=penalty, beams=engine.beams)
+        theirs = engine.search(folder, expressed, sources, beam_size=beam_size, length_penalty=penalty)
         agreements[name] = Agreement.of(ours, theirs)
-        found = [ours, theirs]
-    own = search(directory, sources, beam_size=BEAM_SIZE, length_penalty=penalty)
-    same = Agreement.of(own, found[1]).identical
-    references, language = [target for _, target in pairs if target is not None], directory.target_language
-    ours, theirs = (directory.target_tokenizer.decode_batch([ids for ids, _ in each]) for each in found)
+    # From here on, `ours` and `theirs` are the translations of the beam search.
+    by_our_rule = search(expressed, sources, beam_size=BEAM_SIZE, length_penalty=penalty)
+    our_texts = directory.target_tokenizer.decode_batch([translation.tokens for translation in ours])
+    their_texts = directory.target_tokenizer.decode_batch([translation.tokens for translation in theirs])
+    references = [target for _, target in pairs if target is not None]
+    language = directory.target_language
+    difference = None
+    if len(references) == len(pairs):
+        difference = _bleu(their_texts, references, language) - _bleu(our_texts, references, language)
+    translated = {tuple(ids): translation for ids, translation in zip(sources, theirs, strict=True)}
+    return Proof(
+        numbers=numbers,
+        agreements=agreements,
+        same_rule=Agreement.of(by_our_rule, theirs).identical,
+        bleu_difference=difference,
+        bleu_with_ours=_bleu(their_texts, our_texts, language),
+        same_as_translate=_same_as_translate(directory, folder, engine, [source for source, _ in pairs], translated),
+    )
 
-    def bleu(texts: list[str], references: list[str]) -> float:
-        return score(texts, references, target_language=language, metrics=[MAIN])[MAIN.name].value
 
-    complete = len(references) == len(pairs)
-    difference = bleu(theirs, references) - bleu(ours, references) if complete else None
-    known = dict(zip(map(tuple, sources), found[1], strict=True))
-    raw = _same_as_translate(original, folder, engine, [text for text, _ in pairs], known)
-    return Proof(quantization, agreements, same, difference, bleu(theirs, ours), raw)
+def _bleu(texts: list[str], references: list[str], language: str | None) -> float:
+    return score(texts, references, target_language=language, metrics=[MAIN])[MAIN.name].value
 
 
 def _same_as_translate(
@@ -238,32 +277,42 @@ def _same_as_translate(
     folder: Path,
     engine: Target,
     texts: list[str],
-    known: dict[tuple[int, ...], tuple[list[int], float]],
+    translated: dict[tuple[int, ...], EngineTranslation],
 ) -> int:
-    """How many of the raw `texts` the engine translates as `dragoman translate` does; it has translated the `known`."""
-    penalty, most = directory.decoding.length_penalty, longest(directory)
-    raw = directory.source_tokenizer.encode_batch(map(normalised, texts))
-    new = [ids for ids in raw if tuple(ids) not in known and len(ids) < most]
-    found = engine.search(folder, engine.expressed(directory), new, beam_size=BEAM_SIZE, length_penalty=penalty)
-    known = known | dict(zip(map(tuple, new), found, strict=True))
-    theirs = directory.target_tokenizer.decode_batch([known.get(tuple(ids), ([], 0.0))[0] for ids in raw])
+    """Number of the raw `texts` that the engine translates as `dragoman translate` does.
+
+    `translated` are its translations so far, by the token ids of their sources.
+    """
+    penalty, limit = directory.decoding.length_penalty, position_limit(directory)
+    sources = directory.source_tokenizer.encode_batch(map(normalised, texts))
+    new = [ids for ids in sources if tuple(ids) not in translated and len(ids) < limit]
+    translations = engine.search(folder, engine.expressed(directory), new, beam_size=BEAM_SIZE, length_penalty=penalty)
+    translated = translated | dict(zip(map(tuple, new), translations, strict=True))
+    too_long = EngineTranslation([], 0.0)
+    theirs = directory.target_tokenizer.decode_batch([translated.get(tuple(ids), too_long).tokens for ids in sources])
     ours = Translator(directory).translate(texts, beam_size=BEAM_SIZE, length_penalty=penalty)
     return sum(their.strip() == our.text for their, our in zip(theirs, ours, strict=True))
 
 
 def _test_pairs(model: Path, language: str | None) -> list[tuple[str, str | None]]:
-    """The first pairs in a language that the model was tested on, if it was trained here; else those of the grammar."""
+    """The first pairs into a language that the model was tested on, if it was trained here; else sentences of the
+    built-in grammar, without targets."""
     directory = RunDirectory(model)
     if (directory.data / "test.json").is_file():
-        cut = [(*cut_label(source), target) for source, target in directory.pairs("test")]
-        fitting = [pair for found, *pair in cut if not found or languages_in(found)[1] == language]
-        return [(source, target) for source, target in fitting[:SENTENCES] if source.strip()]
+        pairs = []
+        for labelled, target in directory.pairs("test"):
+            label, source = cut_label(labelled)
+            if not label or languages_in(label)[1] == language:
+                pairs.append((source, target))
+        return [(source, target) for source, target in pairs[:SENTENCES] if source.strip()]
     grammar = Bitext.open(f"builtin:grammar:{SENTENCES}:test")
     return [(source, None) for source, _ in islice(grammar, SENTENCES)]
 
 
 def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) -> str:
+    """The README.md of an export."""
     tokenizer = directory.source_tokenizer
+    tag = f"{tokenizer.content.begin} " if isinstance(tokenizer, PretrainedTokenizer) and tokenizer.tagged else ""
     packages = {name: version(name) for name in TARGETS[target].packages} | {"torch": torch.__version__}
     return render(
         f"interop/exports/static/{target}.md",
@@ -278,8 +327,8 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         runtime=web.VERSION,
         punctuation=directory.style.punctuation,
         spelled=bool(directory.style.characters),
-        masks=directory.source_tokenizer.placeholders,
-        tag=f"{tokenizer.content.begin} " if isinstance(tokenizer, PretrainedTokenizer) and tokenizer.tagged else "",
+        masks=tokenizer.placeholders,
+        tag=tag,
         direction=" to ".join(code or "?" for code in directory.languages),
         versions={"dragoman": __version__} | packages,
     )

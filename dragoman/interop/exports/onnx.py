@@ -1,6 +1,6 @@
-"""Models as ONNX: the encoder, one cached step of the decoder, and our search over onnxruntime."""
+"""Export to ONNX: the encoder, one cached step of the decoder, and our search over onnxruntime."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,19 @@ from torch import Tensor
 from dragoman.data.batching import padded
 from dragoman.interop.exports.engine_files import write_script, write_tokenizers
 from dragoman.interop.exports.onnx_graph import decoder_graph, encoder_graph
-from dragoman.interop.exports.proof import BATCH, Found, ScoreBeams, found_by
+from dragoman.interop.exports.proof import BATCH, EngineTranslation, ScoreBeams, search_with
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.optional import load
 
 FILES = ("encoder.onnx", "decoder.onnx")
 SHARED = "shared.bin"
-"""Weights that both graphs read, such as the table of embeddings."""
-LARGE, ALIGNED = 1024, 64
-"""Bytes of a weight that is worth sharing, and of which its place is a multiple."""
+"""File of the weights that both graphs read, such as the table of embeddings."""
+LARGE = 1024
+"""Least bytes of a weight that is worth sharing."""
+ALIGNMENT = 64
+"""The offset of each weight in the shared file is a multiple of this many bytes."""
 FLOAT = 1
-"""What ONNX calls float32."""
+"""Number of the type float32 in ONNX."""
 
 
 def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
@@ -35,83 +37,93 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
 @torch.no_grad()
 def write_graphs(directory: ModelDirectory, folder: Path, numbers: str) -> None:
     """Write both graphs, and a file of the weights that both read, into `folder`, which exists."""
-    onnx, model = load("onnx", extra="onnx", purpose="Writing ONNX"), directory.model
-    encoder, decoder = encoder_graph(model), decoder_graph(model)
-    first, second = (folder / name for name in FILES)
+    onnx = load("onnx", extra="onnx", purpose="Writing ONNX")
+    encoder, decoder = encoder_graph(directory.model), decoder_graph(directory.model)
+    encoder_path, decoder_path = (folder / name for name in FILES)
     if numbers == "int8":
-        decoder = _rounded(decoder, second)
-        encoder = _rounded(encoder, first, decoder.graph.initializer)
-    _share(encoder.graph.initializer, decoder.graph.initializer, folder / SHARED)
-    onnx.save(encoder, first)
-    onnx.save(decoder, second)
+        decoder = _in_eight_bits(decoder, decoder_path)
+        encoder = _in_eight_bits(encoder, encoder_path, decoder.graph.initializer)
+    _share_weights(encoder.graph.initializer, decoder.graph.initializer, folder / SHARED)
+    onnx.save(encoder, encoder_path)
+    onnx.save(decoder, decoder_path)
 
 
-def _rounded(graph: Any, path: Path, known: Sequence[Any] = ()) -> Any:
-    """The graph with the weights of matrix products and the tables in eight bits, by way of a file.
+def _in_eight_bits(model: Any, path: Path, other_weights: Sequence[Any] = ()) -> Any:
+    """An ONNX model with the weights of matrix products and the tables in eight bits, which is written to `path`.
 
-    `known` are the weights of the other graph, which may have rounded a table of this one.
+    `other_weights` are those of the other graph, which may have rounded a table of this one.
     """
     onnx = load("onnx", extra="onnx", purpose="Writing ONNX")
     quantization = load("onnxruntime.quantization", extra="onnx", purpose="Writing eight bits")
     # Columns are only gathered from a table that the projection has rounded, each token by a scale of its own.
-    tied = {node.name for node in graph.graph.node if node.op_type == "Gather" and _axis(node) == 1}
-    kind = quantization.QuantType.QInt8
-    quantization.quantize_dynamic(graph, path, weight_type=kind, per_channel=True, nodes_to_exclude=[*tied])
-    made = onnx.load(path)
-    for node in [each for each in made.graph.node if each.name in tied]:
-        _gather_rounded(made.graph, node, onnx.helper.make_node, known)
-    onnx.checker.check_model(made)
-    return made
+    tied = {node.name for node in model.graph.node if node.op_type == "Gather" and _axis(node) == 1}
+    quantization.quantize_dynamic(
+        model, path, weight_type=quantization.QuantType.QInt8, per_channel=True, nodes_to_exclude=[*tied]
+    )
+    rounded = onnx.load(path)
+    for node in [node for node in rounded.graph.node if node.name in tied]:
+        _gather_rounded_columns(rounded.graph, node, other_weights)
+    onnx.checker.check_model(rounded)
+    return rounded
 
 
 def _axis(node: Any) -> int:
-    return next((each.i for each in node.attribute if each.name == "axis"), 0)
+    """The axis of a Gather node, by default 0."""
+    for attribute in node.attribute:
+        if attribute.name == "axis":
+            return attribute.i
+    return 0
 
 
-def _gather_rounded(graph: Any, node: Any, make: Callable[..., Any], known: Sequence[Any]) -> None:
-    """Let `node` gather the columns of the table in eight bits, and the scale of each, instead of those in float32."""
+def _gather_rounded_columns(graph: Any, node: Any, other_weights: Sequence[Any]) -> None:
+    """Replace `node`, which gathers columns of a table in float32, by nodes that gather the columns in eight bits and
+    multiply each by its scale."""
+    make = load("onnx", extra="onnx", purpose="Writing ONNX").helper.make_node
     (table, ids), (output,) = node.input, node.output
-    rounded, scale = f"{table}_quantized", f"{table}_scale"
-    steps = [
-        make("Gather", [rounded, ids], [f"{output}_rounded"], axis=1),
+    rounded_table, scale = f"{table}_quantized", f"{table}_scale"
+    replacement = [
+        make("Gather", [rounded_table, ids], [f"{output}_rounded"], axis=1),
         make("Cast", [f"{output}_rounded"], [f"{output}_whole"], to=FLOAT),
         make("Gather", [scale, ids], [f"{output}_scale"]),
         make("Mul", [f"{output}_whole", f"{output}_scale"], [output]),
     ]
-    place = [*graph.node].index(node)
+    index = [*graph.node].index(node)
     graph.node.remove(node)
-    for step in reversed(steps):
-        graph.node.insert(place, step)
-    graph.initializer.remove(next(each for each in graph.initializer if each.name == table))
-    graph.initializer.extend(each for each in known if each.name in (rounded, scale))
+    for step in reversed(replacement):
+        graph.node.insert(index, step)
+    graph.initializer.remove(next(weight for weight in graph.initializer if weight.name == table))
+    graph.initializer.extend(weight for weight in other_weights if weight.name in (rounded_table, scale))
 
 
-def _share(first: Sequence[Any], second: Sequence[Any], path: Path) -> None:
+def _share_weights(first: Sequence[Any], second: Sequence[Any], path: Path) -> None:
     """Move the weights that two graphs have in common into a file beside them, if there are any."""
     helper = load("onnx.external_data_helper", extra="onnx", purpose="Writing ONNX")
-    others = {each.name: each for each in second}
-    pairs = [(each, others[each.name]) for each in first if each.name in others]
-    same = [pair for pair in pairs if len(pair[0].raw_data) >= LARGE and pair[0].raw_data == pair[1].raw_data]
-    if not same:
+    second_by_name = {weight.name: weight for weight in second}
+    shared = []
+    for weight in first:
+        other = second_by_name.get(weight.name)
+        if other is not None and len(weight.raw_data) >= LARGE and weight.raw_data == other.raw_data:
+            shared.append((weight, other))
+    if not shared:
         return
     with path.open("wb") as file:
-        for pair in same:
-            weights = pair[0].raw_data
-            file.write(bytes(-file.tell() % ALIGNED))
-            for tensor in pair:
-                helper.set_external_data(tensor, path.name, file.tell(), len(weights))
-                tensor.ClearField("raw_data")
-            file.write(weights)
+        for pair in shared:
+            content = pair[0].raw_data
+            file.write(bytes(-file.tell() % ALIGNMENT))
+            for weight in pair:
+                helper.set_external_data(weight, path.name, file.tell(), len(content))
+                weight.ClearField("raw_data")
+            file.write(content)
 
 
 class OnnxStepper:
-    """Decodes step by step with the graphs of a folder; each row has a copy of what it reads of the source."""
+    """A `Stepper` over the sessions of both graphs. Each row has a copy of the memory of its source."""
 
     def __init__(self, encoder: Any, decoder: Any, source_ids: Int[Tensor, "rows length"]):
         self.decoder = decoder
-        names = [each.name for each in encoder.get_outputs()]
-        found = encoder.run(None, {"ids": source_ids.numpy()})
-        self.memory: dict[str, np.ndarray] = dict(zip(names, found, strict=True))
+        names = [output.name for output in encoder.get_outputs()]
+        outputs = encoder.run(None, {"ids": source_ids.numpy()})
+        self.memory: dict[str, np.ndarray] = dict(zip(names, outputs, strict=True))
         rows, heads, _, width = self.memory["cross_key_0"].shape
         layers = sum(name.startswith("cross_key") for name in names)
         empty = np.zeros((rows, heads, 0, width), np.float32)
@@ -119,33 +131,36 @@ class OnnxStepper:
         self.position = 0
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Log-probabilities of the tokens that follow `tokens`."""
         inputs = {"tokens": tokens.numpy()[:, None], "position": np.array([self.position])}
         names = ["log_probs", *(f"new_{name}" for name in self.past)]
-        log_probs, *new = self.decoder.run(names, inputs | self.memory | self.past)
-        self.past = dict(zip(self.past, new, strict=True))
+        log_probs, *present = self.decoder.run(names, inputs | self.memory | self.past)
+        self.past = dict(zip(self.past, present, strict=True))
         self.position += 1
         return torch.from_numpy(log_probs)
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+        """Continue with these rows."""
         kept = rows.numpy()
-        self.past = {name: value[kept] for name, value in self.past.items()}
-        self.memory = {name: value[kept] for name, value in self.memory.items()}
+        self.past = {name: array[kept] for name, array in self.past.items()}
+        self.memory = {name: array[kept] for name, array in self.memory.items()}
 
 
 @torch.inference_mode()
 def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
-) -> Found:
-    """What our search finds over onnxruntime for sources of token ids: ids and score of each."""
+) -> list[EngineTranslation]:
+    """Translate sources of token ids with onnxruntime and our search."""
     runtime = load("onnxruntime", extra="onnx", purpose="Running ONNX")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     sessions = [runtime.InferenceSession(folder / name, options, ["CPUExecutionProvider"]) for name in FILES]
-    special, found = directory.source_tokenizer.closing, []
+    special = directory.source_tokenizer.closing
+    translations = []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
         stepper = OnnxStepper(*sessions, padded(batch, special))
-        found += found_by(
+        translations += search_with(
             stepper, directory, batch, beam_size=beam_size, length_penalty=length_penalty, beams=ScoreBeams
         )
-    return found
+    return translations

@@ -1,8 +1,9 @@
-"""What Dragoman's own search finds in an exported model's source tokens, and how far another engine agrees."""
+"""Translations by Dragoman's own search that exported models have to repeat, and how far another engine agrees."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -13,20 +14,28 @@ from dragoman.decoding.stepper import ModelStepper
 from dragoman.interop.exports.engine_files import LONGEST
 from dragoman.storage.model_directory import ModelDirectory
 
-Found = list[tuple[list[int], float]]
-"""The tokens of each translation, without its end, and its score."""
 BATCH = 16
+"""Number of sentences that are translated together."""
+
+
+class EngineTranslation(NamedTuple):
+    """The best translation that the search of an engine finds."""
+
+    tokens: list[int]
+    """Token ids without the end of sentence."""
+    score: float
 
 
 class ScoreBeams(Beams):
-    """A search that ranks what was truncated at the length limit by its score, as that of transformers."""
+    """Beam search by the rule of transformers: hypotheses that were truncated at the length limit rank by their score,
+    too."""
 
     def results(self) -> list[list[Hypothesis]]:
-        return [sorted(group, key=lambda h: -h.score)[: self.beam_size] for group in self.ended]
+        return [sorted(group, key=lambda hypothesis: -hypothesis.score)[: self.beam_size] for group in self.ended]
 
 
 class FirstBeams(ScoreBeams):
-    """A search that ends, as that of CTranslate2, with the first `beam_size` hypotheses that have ended."""
+    """Beam search by the rule of CTranslate2: it ends as soon as `beam_size` hypotheses have ended."""
 
     def needed(self, ended: list[Hypothesis]) -> float:
         return math.inf
@@ -40,17 +49,20 @@ def search(
     beam_size: int,
     length_penalty: float,
     beams: type[Beams] = Beams,
-) -> Found:
-    """What the plain search of Dragoman finds, in float32."""
-    special, found = directory.source_tokenizer.closing, []
+) -> list[EngineTranslation]:
+    """Translate sources of token ids with Dragoman's model and search, in float32."""
+    special = directory.source_tokenizer.closing
+    translations = []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
         stepper = ModelStepper(directory.model, padded(batch, special))
-        found += found_by(stepper, directory, batch, beam_size=beam_size, length_penalty=length_penalty, beams=beams)
-    return found
+        translations += search_with(
+            stepper, directory, batch, beam_size=beam_size, length_penalty=length_penalty, beams=beams
+        )
+    return translations
 
 
-def found_by(
+def search_with(
     stepper: Stepper,
     directory: ModelDirectory,
     sources: Sequence[list[int]],
@@ -58,30 +70,30 @@ def found_by(
     beam_size: int,
     length_penalty: float,
     beams: type[Beams],
-) -> Found:
-    """A search over any `Stepper`, without rules on repetition, placeholders or terms."""
-    config, forced = directory.model.config, directory.target_tokenizer.begin_ids
+) -> list[EngineTranslation]:
+    """Translate one batch over any `Stepper`, without rules on repetition, placeholders or terms."""
+    config, begin_ids = directory.model.config, directory.target_tokenizer.begin_ids
     ruled = RuledStepper(
         stepper,
-        prefixes=[forced] * len(sources),
+        prefixes=[begin_ids] * len(sources),
         bans=[Never(config.pad_id)] if config.starts_with_padding else [],
-        given=len(forced),
+        given=len(begin_ids),
     )
-    limits = [limit(directory, source) for source in sources]
+    limits = [translation_limit(directory, source) for source in sources]
     options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
     greedy = beam_size == 1
     groups = greedy_search(ruled, options) if greedy else beam_search(ruled, beams(beam_size, options))
-    return [(best.tokens, best.score) for best, *_ in groups]
+    return [EngineTranslation(group[0].tokens, group[0].score) for group in groups]
 
 
-def limit(directory: ModelDirectory, source: Sequence[int | str]) -> int:
-    """Most tokens of a translation, by the rule of Dragoman's search and the positions that are written."""
-    forced = len(directory.target_tokenizer.begin_ids)
-    return min(length_limit(source) + forced, longest(directory))
+def translation_limit(directory: ModelDirectory, source: Sequence[int | str]) -> int:
+    """Most tokens of a translation of `source`, by the rule of Dragoman's search and the positions that are written."""
+    begin_ids = directory.target_tokenizer.begin_ids
+    return min(length_limit(source) + len(begin_ids), position_limit(directory))
 
 
-def longest(directory: ModelDirectory) -> int:
-    """Most tokens of a sentence that every engine has positions for."""
+def position_limit(directory: ModelDirectory) -> int:
+    """Most tokens of a sentence that all engines have positions for."""
     return directory.model.config.max_length or LONGEST
 
 
@@ -91,12 +103,13 @@ class Agreement:
 
     sentences: int
     identical: int
-    """Translations with the same tokens."""
+    """Number of translations with the same tokens."""
     largest_difference: float
-    """Between the scores of identical translations."""
+    """Largest difference between the scores of identical translations."""
 
     @classmethod
-    def of(cls, ours: Found, theirs: Found) -> "Agreement":
-        same = [(own, other) for own, other in zip(ours, theirs, strict=True) if own[0] == other[0]]
-        differences = [abs(own[1] - other[1]) for own, other in same]
-        return cls(len(ours), len(same), max(differences, default=0.0))
+    def of(cls, ours: Sequence[EngineTranslation], theirs: Sequence[EngineTranslation]) -> "Agreement":
+        """Compare the translations of two engines, pair by pair."""
+        identical = [(our, their) for our, their in zip(ours, theirs, strict=True) if our.tokens == their.tokens]
+        differences = [abs(our.score - their.score) for our, their in identical]
+        return cls(len(ours), len(identical), max(differences, default=0.0))

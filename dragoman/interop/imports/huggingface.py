@@ -1,10 +1,10 @@
-"""Marian, M2M-100 and NLLB-200 as transformers keeps them: config.json and names of weights, to Dragoman's and back.
+"""Marian, M2M-100 and NLLB-200 as transformers keeps them: translates config.json and the names of weights.
 
-What a config.json leaves out is what transformers takes then: the defaults of the classes `MarianConfig` and
-`M2M100Config`. Checked against transformers 5.23.
+Keys that a config.json leaves out have the defaults of `MarianConfig` and `M2M100Config`, as in transformers. Checked
+against transformers 5.23.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +19,13 @@ from dragoman.model.layers import SinusoidalPositions
 
 STYLE = Style(**read_table("pretrained.toml")["styles"]["transformers"])
 SHARED = "model.shared.weight"
-"""The table that source and target share; which of its other names a file has as well differs."""
+"""The table that source and target share. Files may have it under other names as well."""
 COPIES = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+"""All names of the shared table."""
 COMPUTED = ("embed_positions.weight", "embed_positions.weights")
 """Endings of names under which tables of sines are saved, which Dragoman computes."""
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
-
+"""Activations in transformers, and in Dragoman."""
 SIZES = {
     "d_model": "d_model",
     "num_encoder_layers": "encoder_layers",
@@ -41,7 +42,7 @@ SIZES = {
     "bos_id": "decoder_start_token_id",
     "eos_id": "eos_token_id",
 }
-"""Fields of `TransformerConfig` and the keys of config.json that say the same."""
+"""Fields of `TransformerConfig`, and the keys of config.json with the same meaning."""
 
 _BOTH = {
     "encoder_layers": 12, "decoder_layers": 12, "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096,
@@ -63,11 +64,11 @@ FORMULAS: dict[str, dict[str, Any]] = {
     "marian": {"norm_order": "post", "positions": "sinusoidal-concatenated", "projection_bias": True},
     "m2m_100": {"norm_order": "pre", "positions": "sinusoidal-fairseq", "projection_bias": False},
 }
-"""What each kind of model computes, as fields of `TransformerConfig`."""
+"""Formulas of each kind of model, as fields of `TransformerConfig`."""
 REFUSED = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 """Keys of Marian's config.json that transformers writes, but does not compute if they are true."""
 SAME = 2e-3
-"""Most by which a table of positions differs from its formula: half precision rounds by less."""
+"""Largest difference between a table of positions and its formula. Half precision rounds by less."""
 
 
 def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origin: str) -> TransformerConfig:
@@ -87,14 +88,16 @@ def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origi
         raise DataError(f"{origin}: the activation is {activation!r}; Dragoman has {', '.join(ACTIVATIONS)}.")
     if values["encoder_attention_heads"] != values["decoder_attention_heads"]:
         raise DataError(f"{origin}: the decoder has another number of heads than the encoder, which Dragoman has not.")
-    if kind == "marian" and (wrong := [key for key in REFUSED if values.get(key)]):
-        raise DataError(f"{origin}: `{wrong[0]}` is true, which transformers does not compute, nor does Dragoman.")
+    if kind == "marian":
+        for key in REFUSED:
+            if values.get(key):
+                raise DataError(f"{origin}: `{key}` is true, which transformers does not compute, nor does Dragoman.")
     fields = {ours: values[theirs] for ours, theirs in SIZES.items()}
     fields["d_ff"] = max(values["encoder_ffn_dim"], values["decoder_ffn_dim"])
     shared = values.get("share_encoder_decoder_embeddings", True)
-    fields["target_vocab_size"] = (
-        values["vocab_size"] if shared else values.get("decoder_vocab_size", values["vocab_size"])
-    )
+    fields["target_vocab_size"] = values["vocab_size"]
+    if not shared:
+        fields["target_vocab_size"] = values.get("decoder_vocab_size", values["vocab_size"])
     # Tables that are not tied to the projection are not tied to each other either, if the file has them.
     fields["share_embeddings"] = shared and (values["tie_word_embeddings"] or COPIES[1] not in weights)
     try:
@@ -105,17 +108,19 @@ def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origi
 
 
 def _with_positions(config: TransformerConfig, weights: Mapping[str, Tensor]) -> TransformerConfig:
-    """Marian with the tables of positions that it is saved with: transformers reads them, whatever they hold."""
+    """The architecture of Marian with the kind of positions that its saved tables hold. Transformers reads the tables,
+    so they count, whatever they hold."""
     tables = [table for name, table in sorted(weights.items()) if name.endswith(COMPUTED[0])]
     for kind in ("sinusoidal-concatenated", "sinusoidal"):
         candidate = replace(config, positions=kind)
-        own = SinusoidalPositions(candidate)(0, max(map(len, tables), default=0))
-        if all(_same(table, own[: len(table)]) for table in tables):
+        formula = SinusoidalPositions(candidate)(0, max(map(len, tables), default=0))
+        if all(_agree(table, formula[: len(table)]) for table in tables):
             return candidate
     return replace(config, positions="learned", max_positions=len(tables[0]))
 
 
-def _same(table: Tensor, formula: Tensor) -> bool:
+def _agree(table: Tensor, formula: Tensor) -> bool:
+    """Whether a table of positions holds the values of a formula, up to rounding."""
     return table.shape == formula.shape and torch.allclose(table, formula, rtol=0, atol=SAME)
 
 
@@ -124,46 +129,56 @@ def from_huggingface(
 ) -> dict[str, Tensor]:
     """The weights under Dragoman's names. Raises `DataError` for one that is missing, unknown or of another shape.
 
-    Where encoder or decoder has the narrower feed-forward networks, by the `values` of config.json, these are filled up
-    with zeros, which add nothing.
+    If encoder and decoder have feed-forward networks of different widths, by the `values` of config.json, the narrower
+    ones are padded with zeros, which add nothing.
     """
-    found, used = {}, set(COPIES)
+    converted, used = {}, set(COPIES)
     for name, parameter in _parameters(config).items():
-        theirs = next((each for each in _names(name, config) if each in weights), None)
+        theirs = _name_in_file(name, config, weights)
         if theirs is None and name == "projection.bias":
-            found[name] = torch.zeros(config.target_vocab_size)
+            converted[name] = torch.zeros(config.target_vocab_size)
             continue
         if theirs is None:
             raise DataError(f"{origin} lacks `{STYLE.name_of(name)}`; copy the whole model again.")
-        value = weights[theirs].flatten() if name == "projection.bias" else weights[theirs]
-        axis = next((axis for ending, axis in HIDDEN.items() if name.endswith(ending)), None)
-        narrow = values.get(f"{name.partition('.')[0]}_ffn_dim", config.d_ff)
-        if axis is not None and value.dim() == parameter.dim() and value.size(axis) == narrow < config.d_ff:
-            value = pad(value, [0, 0] * (value.dim() - 1 - axis) + [0, config.d_ff - narrow])
-        if value.shape != parameter.shape:
+        weight = weights[theirs].flatten() if name == "projection.bias" else weights[theirs]
+        width = values.get(f"{name.partition('.')[0]}_ffn_dim", config.d_ff)
+        weight = _widened(weight, name, parameter, width=width, d_ff=config.d_ff)
+        if weight.shape != parameter.shape:
             shapes = f"{tuple(weights[theirs].shape)}, not {tuple(parameter.shape)}"
             raise DataError(f"{origin}: `{theirs}` is of shape {shapes}, as config.json says; copy the model again.")
-        found[name] = value
+        converted[name] = weight
         used.add(theirs)
     if unknown := sorted(name for name in weights.keys() - used if not name.endswith(COMPUTED)):
         raise DataError(f"{origin} has the weights `{unknown[0]}`, which no such model has.")
-    return found
+    return converted
 
 
 HIDDEN = {"feed_forward.inner.weight": 0, "feed_forward.inner.bias": 0, "feed_forward.outer.weight": 1}
-"""The dimension of the hidden features in the weights of a feed-forward network."""
+"""Dimension of the hidden features in the weights of a feed-forward network."""
+
+
+def _widened(weight: Tensor, name: str, parameter: Tensor, *, width: int, d_ff: int) -> Tensor:
+    """The weight of a feed-forward network with `width` hidden features, padded to `d_ff`; others as they are."""
+    for ending, axis in HIDDEN.items():
+        if name.endswith(ending) and weight.dim() == parameter.dim() and weight.size(axis) == width < d_ff:
+            return pad(weight, [0, 0] * (weight.dim() - 1 - axis) + [0, d_ff - width])
+    return weight
 
 
 def _parameters(config: TransformerConfig) -> dict[str, Tensor]:
+    """The parameters of a model by name, with their shapes and without memory."""
     with torch.device("meta"):
         return dict(Transformer(config).named_parameters())
 
 
-def _names(parameter: str, config: TransformerConfig) -> Iterable[str]:
-    """The names that a parameter may have in a file, the first to be preferred."""
-    own = STYLE.name_of(parameter)
+def _name_in_file(parameter: str, config: TransformerConfig, weights: Mapping[str, Tensor]) -> str | None:
+    """The name under which the file has a parameter, the first one if there are several; None if it lacks it."""
+    names = [STYLE.name_of(parameter)]
     if parameter == "encoder.embedding.table.weight" and config.share_embeddings:
-        return COPIES if config.tie_projection else COPIES[:3]
-    if parameter == "decoder.embedding.table.weight" and config.tie_projection:
-        return own, "lm_head.weight"
-    return (own,)
+        names = [*COPIES] if config.tie_projection else [*COPIES[:3]]
+    elif parameter == "decoder.embedding.table.weight" and config.tie_projection:
+        names.append("lm_head.weight")
+    for name in names:
+        if name in weights:
+            return name
+    return None

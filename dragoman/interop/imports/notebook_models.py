@@ -1,8 +1,8 @@
 """`dragoman import`: writes the model directory of a model that a notebook trained.
 
-What the notebook does differently goes into the weights and the tokenizers, so that the rest of Dragoman needs no
-exceptions. Special tokens get Dragoman's ids 0 to 3, and the rows of the embeddings and the projection are reordered to
-match. The source tokenizer adds the begin of sentence, or the padding, that the encoder was trained with.
+Weights and tokenizers are converted, so that the rest of Dragoman needs no exceptions. Special tokens get the ids 0 to
+3, and the rows of the embeddings and the projection are reordered to match. The source tokenizer adds the begin of
+sentence, or the padding, that the encoder was trained with.
 """
 
 import dataclasses
@@ -31,28 +31,28 @@ NEVER = -1e9
 
 @dataclass(frozen=True)
 class NotebookFiles:
-    """The files that a notebook saved, and what they do not tell."""
+    """Files that a notebook saved, and facts that they do not tell."""
 
     weights: Path
     style: str
     """One of `dragoman.interop.imports.styles.STYLES`."""
     num_heads: int
     tokenizers: tuple[Path, Path] | None = None
-    """Source and target tokenizer. None: sentences are written as ids."""
+    """Files of the source and the target tokenizer. None: sentences are written as ids."""
 
 
 def import_notebook(files: NotebookFiles, output: Path, *, note: Callable[[str], None]) -> ModelDirectory:
     """Write a notebook's model to `output`, a new or empty folder, which stays as it was if that fails.
 
-    Its log-probabilities are the notebook's, with the vocabulary in another order. `note` gets sentences that the user
-    should know about the files. Raises `UsageError` and `DataError` as `from_notebook` does, and `DataError` for
-    tokenizers that do not fit.
+    Its log-probabilities are the notebook's, with the vocabulary in another order. `note` is called with each remark on
+    the files that the user should read. Raises `UsageError` and `DataError` as `from_notebook` does, and `DataError`
+    for tokenizers that do not fit.
     """
     refuse_to_overwrite(output)
     notebook = Notebook.read(files.weights, files.style)
     model = notebook.build(files.num_heads)
-    rows = (model.config.source_vocab_size, model.config.target_vocab_size)
-    source, target = (_read_side(files, side, size, note) for side, size in enumerate(rows))
+    source = _read_side(files, 0, model.config.source_vocab_size, note)
+    target = _read_side(files, 1, model.config.target_vocab_size, note)
     length, target_length = notebook.num_positions() or (None, None)
     if length:
         source = _padding_as_end(source)
@@ -61,7 +61,8 @@ def import_notebook(files: NotebookFiles, output: Path, *, note: Callable[[str],
     for vocabulary, token, verb in ((source, END, "ends"), (target, BEGIN, "begins"), (target, END, "ends")):
         if token not in vocabulary.special:
             raise DataError(f"{vocabulary.origin} has no token that {verb} a sentence: {' or '.join(NAMES[token])}.")
-    source_tokenizer, form = _source_tokenizer(source, length)
+    source_tokenizer = _source_tokenizer(source, length)
+    form = _source_form(source, length)
     model = reordered(model, source.rows(), target.rows())
     directory = ModelDirectory(model, source_tokenizer, Tokenizer(target.backend()))
     card = _card(directory, files, program=notebook.style.program, form=form, title=output.absolute().name)
@@ -75,7 +76,8 @@ def _read_side(files: NotebookFiles, side: int, size: int, note: Callable[[str],
     """The vocabulary of the source (0) or target (1), with a token for each of the `size` rows of its table."""
     if files.tokenizers is None:
         return numbers(size)
-    path, keras, table = files.tokenizers[side], files.style == "keras", f"{('source', 'target')[side]} table"
+    path, keras = files.tokenizers[side], files.style == "keras"
+    table = "target table" if side else "source table"
     vocabulary = read_vocabulary(path, keras=keras, target=side == 1)
     num_words = len(vocabulary.words)
     # In Keras the tables have `max_tokens` rows, even if a small corpus has fewer words.
@@ -101,47 +103,62 @@ def _padding_as_end(source: Vocabulary) -> Vocabulary:
 
 @torch.no_grad()
 def reordered(model: Transformer, source_rows: Sequence[int | None], target_rows: Sequence[int | None]) -> Transformer:
-    """The model with its vocabularies in another order: row i is the given row of `model`.
+    """The model with its vocabularies in another order: token i gets row `source_rows[i]`, or `target_rows[i]`.
 
     None is a token that `model` does not have: its embedding is zero, and it is never predicted.
     """
     sizes = {"source_vocab_size": len(source_rows), "target_vocab_size": len(target_rows)}
-    other = Transformer(dataclasses.replace(model.config, **sizes))
-    order = {
-        "encoder.embedding.table.weight": (source_rows, 0.0),
-        "decoder.embedding.table.weight": (target_rows, 0.0),
-        "projection.weight": (target_rows, 0.0),
-        "projection.bias": (target_rows, NEVER),
+    new_model = Transformer(dataclasses.replace(model.config, **sizes))
+    rows_of = {
+        "encoder.embedding.table.weight": source_rows,
+        "decoder.embedding.table.weight": target_rows,
+        "projection.weight": target_rows,
+        "projection.bias": target_rows,
     }
-    for (name, theirs), ours in zip(model.named_parameters(), other.parameters(), strict=True):
-        ours.copy_(_rows(theirs, *order[name]) if name in order else theirs)
-    return other.eval()
+    for (name, old), new in zip(model.named_parameters(), new_model.parameters(), strict=True):
+        if name in rows_of:
+            new.copy_(_reordered_rows(old, rows_of[name], missing=NEVER if name == "projection.bias" else 0.0))
+        else:
+            new.copy_(old)
+    return new_model.eval()
 
 
-def _rows(table: Tensor, rows: Sequence[int | None], missing: float) -> Tensor:
+def _reordered_rows(table: Tensor, rows: Sequence[int | None], *, missing: float) -> Tensor:
+    """The given rows of a table; None is a row of the value `missing`."""
     table = torch.cat([table, torch.full_like(table[:1], missing)])
     return table[[len(table) - 1 if row is None else row for row in rows]]
 
 
-def _source_tokenizer(source: Vocabulary, length: int | None) -> tuple[Tokenizer, str]:
-    """The tokenizer, and a description of what the encoder reads of a sentence.
+def _source_tokenizer(source: Vocabulary, length: int | None) -> Tokenizer:
+    """The tokenizer of the sources, which adds the tokens that the encoder was trained with.
 
     `length` is the number of tokens, end of sentence included, to which sources are truncated or padded; None: any.
     """
-    backend, form = source.backend(), "the words, end of sentence"
+    backend = source.backend()
     if length:
         # The end of sentence, which is added to every source, takes the last position.
         imported.pad_sources(backend, length - 1)
-        form = f"the first {length - 1} words, filled up with padding, which attention sees"
     elif source.surroundings not in (None, [END], [BEGIN, END]):
         raise DataError(
             f"{source.origin} puts {' '.join(source.surroundings)} around a text; only a begin and an end of sentence, "
             "or an end alone, can be imported."
         )
-    elif BEGIN in (source.surroundings or source.special):
+    elif _begins_sources(source):
         imported.begin_sources(backend)
-        form = f"begin of sentence, {form}"
-    return Tokenizer(backend), form
+    return Tokenizer(backend)
+
+
+def _begins_sources(source: Vocabulary) -> bool:
+    """Whether the encoder reads a begin of sentence: by the tokenizer's file, or else if there is such a token."""
+    return BEGIN in (source.surroundings or source.special)
+
+
+def _source_form(source: Vocabulary, length: int | None) -> str:
+    """Description for the model card of the tokens that the encoder reads."""
+    if length:
+        return f"the first {length - 1} words, filled up with padding, which attention sees"
+    form = "the words, end of sentence"
+    return f"begin of sentence, {form}" if _begins_sources(source) else form
 
 
 def _card(directory: ModelDirectory, files: NotebookFiles, *, program: str, form: str, title: str) -> str:

@@ -1,4 +1,4 @@
-"""Weights of "Transformer from scratch" notebooks as a `Transformer`; `notebooks.toml` has the names of four styles."""
+"""Converts the weights of "Transformer from scratch" notebooks; `notebooks.toml` has the names of four styles."""
 
 import operator
 import re
@@ -21,9 +21,9 @@ from dragoman.model.layers import SinusoidalPositions
 
 POSITIONS = ".embedding.positions.table"
 SINES = ".pe"
-"""Ending of names under which notebooks save a table of sines, which Dragoman computes."""
+"""Ending of the names of saved tables of sines, which Dragoman computes."""
 SINES_TOLERANCE = 0.02
-"""bfloat16 rounds sines by up to 0.004; another formula differs by 1."""
+"""Largest difference from the sines of the formula. bfloat16 rounds by up to 0.004; another formula differs by 1."""
 _KERAS_LAYER = re.compile(r"(?<=\blayers/)([^/]+?)(?:_(\d{1,6}))?(?=/|$)")
 
 
@@ -66,8 +66,9 @@ class Notebook:
         tensors = named_tensors(weights, origin) if isinstance(weights, Mapping) else read_weights(Path(weights))
         tensors = renumbered(tensors)
         _check_style(tensors, style, origin)
-        stacks = ("encoder", "decoder")
-        num_layers = {f"num_{stack}_layers": STYLES[style].num_layers(stack, tensors) for stack in stacks}
+        num_layers = {
+            f"num_{stack}_layers": STYLES[style].num_layers(stack, tensors) for stack in ("encoder", "decoder")
+        }
         sines = {name: tensors.pop(name) for name in list(tensors) if name.endswith(SINES)}
         return cls(_renamed(tensors, style, num_layers, origin), STYLES[style], origin, num_layers, sines)
 
@@ -93,10 +94,10 @@ class Notebook:
         if strange := parameters.keys() ^ self.weights.keys():
             raise UsageError(f"These choices make a model with other weights than the file's: `{min(strange)}`.")
         for name, parameter in parameters.items():
-            value = self._converted(name, config)
-            if value.shape != parameter.shape:
+            weight = self._converted(name, config)
+            if weight.shape != parameter.shape:
                 raise self._misshapen(name, f"does not fit {tuple(parameter.shape)} of `{name}`")
-            parameter.copy_(value)
+            parameter.copy_(weight)
         return model.eval()
 
     def _check_sines(self, config: TransformerConfig) -> None:
@@ -125,11 +126,13 @@ class Notebook:
         return self.weights[name].size(dimension)
 
     def _misshapen(self, name: str, problem: str) -> DataError:
+        """The error for a weight of the wrong shape."""
         theirs, shape = self.style.name_of(name), tuple(self.weights[name].shape)
         return DataError(f"{self.origin}: `{theirs}` of shape {shape} {problem}; was the model's code changed?")
 
 
 def _config(num_heads: SupportsIndex, **fields: Any) -> TransformerConfig:
+    """The architecture with these fields. Raises `UsageError` if there is none."""
     try:
         return TransformerConfig(num_heads=operator.index(num_heads), **fields)
     except (ValueError, TypeError) as error:
@@ -138,7 +141,7 @@ def _config(num_heads: SupportsIndex, **fields: Any) -> TransformerConfig:
 
 @cache
 def _parameters(style: str, num_encoder_layers: int = 1, num_decoder_layers: int = 1) -> dict[str, str]:
-    """Dragoman's names of the parameters of a model of this style, and the notebook's."""
+    """The parameters of a model of this style: Dragoman's name -> the notebook's name."""
     sizes = {"num_encoder_layers": num_encoder_layers, "num_decoder_layers": num_decoder_layers}
     config = _config(1, source_vocab_size=4, target_vocab_size=4, **sizes, **STYLES[style].choices)
     with torch.device("meta"):
@@ -146,7 +149,7 @@ def _parameters(style: str, num_encoder_layers: int = 1, num_decoder_layers: int
 
 
 def _renamed(tensors: dict[str, Tensor], style: str, num_layers: dict[str, int], origin: str) -> dict[str, Tensor]:
-    """The tensors under Dragoman's names. Raises `DataError` unless these are all that the style has."""
+    """The tensors under Dragoman's names. Raises `DataError` unless they are exactly those of the style."""
     theirs = _parameters(style, **num_layers)
     problems = [f"lacks `{name}`" for name in theirs.values() if name not in tensors]
     problems += [f"has unknown `{name}`" for name in sorted(tensors.keys() - theirs.values())]
@@ -158,9 +161,10 @@ def _renamed(tensors: dict[str, Tensor], style: str, num_layers: dict[str, int],
 
 
 def renumbered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors with Keras' layers of one class numbered as dense, dense_1, ...; Keras may count over a session."""
+    """Tensors with the layers of each class in Keras numbered as dense, dense_1, ... Keras counts over a whole session,
+    so that the first one may be dense_7."""
     names = {name: name.replace("_layer_checkpoint_dependencies", "layers") for name in tensors}
-    numbers = defaultdict(set)
+    numbers = defaultdict(set)  # of the layers of a class, by the name up to the class
     for name in names.values():
         for layer in _KERAS_LAYER.finditer(name):
             numbers[name[: layer.end(1)]].add(int(layer[2] or 0))
@@ -173,13 +177,13 @@ def renumbered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_style(tensors: Mapping[str, Tensor], style: str, origin: str) -> None:
-    """Raise `DataError` if another style's names fit better, or the decoder is incomplete."""
-    fitting = {each: sum(name in tensors for name in _parameters(each).values()) for each in STYLES}
-    best = max(fitting, key=fitting.get)
-    if not fitting[best]:
+    """Raise `DataError` if the names of another style fit better, or the decoder is incomplete."""
+    matches = {candidate: sum(name in tensors for name in _parameters(candidate).values()) for candidate in STYLES}
+    best = max(matches, key=matches.get)
+    if not matches[best]:
         shown = ", ".join(list(tensors)[:3]) or "no weights at all"
         raise DataError(f"{origin} is none of the styles {', '.join(STYLES)}: it holds {shown}.")
-    if fitting[style] < fitting[best]:
+    if matches[style] < matches[best]:
         raise DataError(f"{origin} is not of the style '{style}' but '{best}', {STYLES[best].program}; give that.")
     if style == "postnorm" and not any(name.startswith("decoder_layers.0.feed_forward.fc") for name in tensors):
         raise DataError(

@@ -1,10 +1,11 @@
 """Pretrained translation models as model directories: Marian (OPUS-MT), M2M-100 and NLLB-200.
 
-A directory of transformers is told by its config.json, one of Marian itself by its .npz file. Ids of tokens stay as
-they are, so weights are copied row by row.
+A folder of transformers has a config.json, one of Marian itself an .npz file. Token ids stay as they are, and so do the
+rows of the tables.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,15 @@ from dragoman.text.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 MOSES = SourceStyle(punctuation="moses")
-"""How the sources of Marian's models are written."""
+"""Style of the sources of Marian's models."""
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What the files of a pretrained model hold."""
+    """Content of the files of a pretrained model."""
 
     program: str
-    """Its kind, for people."""
+    """Program that wrote the model, or its kind, for the model card."""
     config: TransformerConfig
     weights: dict[str, Tensor]
     tokenizers: tuple[Tokenizer, Tokenizer]
@@ -51,71 +52,119 @@ class Pretrained:
     """The search that its makers recommend."""
 
 
+@dataclass(frozen=True)
+class _TextFiles:
+    """Content of the files that say how a model of transformers reads and writes text."""
+
+    program: str
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    languages: tuple[str | None, str | None]
+    style: SourceStyle = field(default_factory=SourceStyle)
+
+
 def import_pretrained(
     folder: Path, output: Path, *, languages: tuple[str | None, str | None] = (None, None), name: str | None = None
 ) -> ModelDirectory:
     """Write a pretrained model to `output`, a new or empty folder, which stays as it was if that fails.
 
-    `languages` are the ones to translate between, in place of those that the files name; `name` is where the model
-    came from, for its card. Raises `DataError` for files that are missing, damaged, or of a model that Dragoman does
+    `languages` are the source and target language; those that are None are taken from the files. `name` is the origin
+    of the model, for its card. Raises `DataError` for files that are missing, damaged, or of a model that Dragoman does
     not compute, and `UsageError` for a language that the model does not know.
     """
     refuse_to_overwrite(output)
     try:
-        found = read_pretrained(folder)
+        pretrained = read_pretrained(folder)
     except (DragomanError, MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:  # damaged files raise many kinds of errors, and one library panics
         raise DataError(
             f"{folder} cannot be imported: {error or type(error).__name__}; copy the model again."
         ) from None
-    model = with_weights(found.config, found.weights, origin=folder)
-    directory = ModelDirectory(model, *found.tokenizers, decoding=found.decoding, style=found.style)
-    known = [language if isinstance(language, str) and language_of(language) else None for language in found.languages]
-    wanted = [own if own is not None else theirs for own, theirs in zip(languages, known, strict=True)]
+    model = with_weights(pretrained.config, pretrained.weights, origin=folder)
+    directory = ModelDirectory(model, *pretrained.tokenizers, decoding=pretrained.decoding, style=pretrained.style)
+    wanted = [
+        _known_language(named) if given is None else given
+        for given, named in zip(languages, pretrained.languages, strict=True)
+    ]
     directory = directory.speaking(*wanted)
+    card = _card(directory, pretrained, origin=name or folder.name, title=output.absolute().name)
     with new_folder(output) as new:
         directory.save(new)
-        write_file(new / "README.md", _card(directory, found, name or folder.name, output.absolute().name).encode())
+        write_file(new / "README.md", card.encode())
     return directory
 
 
+def _known_language(language: Any) -> str | None:
+    """The language that a file names, if it is one; files of strangers may hold anything there."""
+    return language if isinstance(language, str) and language_of(language) else None
+
+
 def read_pretrained(folder: Path) -> Pretrained:
-    """The content of a pretrained model's files."""
+    """Read the files of a pretrained model. Raises many kinds of errors for damaged ones."""
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder; give the one with the files of a pretrained model.")
-    if not (folder / "config.json").is_file() and (files := sorted(folder.glob("*.npz"))):
-        config, weights, (source, target) = marian.read_npz(files, folder)
-        source, target = map(PretrainedTokenizer, marian_vocabularies(folder, config, source, target))
-        return Pretrained("Marian", config, weights, (source, target), (None, None), MOSES, DecodingConfig())
+    if not (folder / "config.json").is_file():
+        npz_files = sorted(folder.glob("*.npz"))
+        if npz_files:
+            return _read_marian(npz_files, folder)
+    return _read_transformers(folder)
+
+
+def _read_marian(npz_files: Sequence[Path], folder: Path) -> Pretrained:
+    """Read a model that Marian itself saved."""
+    model = marian.read_npz(npz_files, folder)
+    source, target = marian_vocabularies(folder, model.config, model.source_ids, model.target_ids)
+    return Pretrained(
+        program="Marian",
+        config=model.config,
+        weights=model.weights,
+        tokenizers=(PretrainedTokenizer(source), PretrainedTokenizer(target)),
+        languages=(None, None),
+        style=MOSES,
+        decoding=DecodingConfig(),
+    )
+
+
+def _read_transformers(folder: Path) -> Pretrained:
+    """Read a model that transformers saved."""
     values = read_json(folder / "config.json")
     tensors = read_weights(_weights_file(folder))
     config = architecture(values, tensors, str(folder / "config.json"))
     weights = from_huggingface(tensors, config, str(folder), values)
     settings = read_json(folder / "tokenizer_config.json", missing={})
     search = _search(values | read_json(folder / "generation_config.json", missing={}))
-    program, tokenizers, languages, style = _text(folder, config, settings, values["model_type"])
-    return Pretrained(program, config, weights, tokenizers, languages, _style(folder, style), search)
+    text = _read_text_files(folder, config, settings, values["model_type"])
+    return Pretrained(
+        program=text.program,
+        config=config,
+        weights=weights,
+        tokenizers=text.tokenizers,
+        languages=text.languages,
+        style=_style(folder, text.style),
+        decoding=search,
+    )
 
 
-def _text(folder: Path, config: TransformerConfig, settings: dict[str, Any], kind: str) -> tuple:
-    """The program, the tokenizers, the languages and the style of a folder of transformers."""
+def _read_text_files(folder: Path, config: TransformerConfig, settings: dict[str, Any], model_type: str) -> _TextFiles:
+    """Read the tokenizers of a folder of transformers; `settings` is the content of its tokenizer_config.json."""
     languages = settings.get("source_lang"), settings.get("target_lang")
     if trained := trained_tokenizer(folder, config):
-        return "written by `dragoman export`", (trained, trained), languages, SourceStyle()
-    if kind == "marian":
+        return _TextFiles("written by `dragoman export`", (trained, trained), languages)
+    if model_type == "marian":
         source, target = map(PretrainedTokenizer, marian_vocabularies(folder, config))
         if source.tagged:
             languages = languages[0], None  # "mul" or "roa": each text, or the user, says which
-        return "Marian", (source, target), languages, MOSES
+        return _TextFiles("Marian", (source, target), languages, MOSES)
     languages = settings.get("src_lang") or "en", settings.get("tgt_lang")
     program, vocabulary = multilingual_vocabulary(folder, config, settings)
-    target = replace(vocabulary, legacy=False)  # a translation begins with its language all the same
-    return program, (PretrainedTokenizer(vocabulary), PretrainedTokenizer(target)), languages, SourceStyle()
+    source = PretrainedTokenizer(vocabulary)
+    # A translation begins with its language even if sources, by the legacy behaviour, end with theirs.
+    target = PretrainedTokenizer(replace(vocabulary, legacy=False))
+    return _TextFiles(program, (source, target), languages)
 
 
 def _style(folder: Path, usual: SourceStyle) -> SourceStyle:
-    """How sources are written, by the file that Dragoman exports, or as is usual."""
+    """The style of sources in the file that Dragoman exports, or else the `usual` one."""
     path = folder / STYLE_FILE
     try:
         return SourceStyle.model_validate(read_json(path)) if path.is_file() else usual
@@ -124,33 +173,36 @@ def _style(folder: Path, usual: SourceStyle) -> SourceStyle:
 
 
 def _search(values: dict[str, Any]) -> DecodingConfig:
-    """The beams and the length penalty that generation_config.json or config.json asks for, if they make sense."""
+    """The beam size and the length penalty of generation_config.json or config.json, if they make sense."""
     names = {"beam_size": "num_beams", "length_penalty": "length_penalty"}
-    asked = {ours: values[theirs] for ours, theirs in names.items() if values.get(theirs) is not None}
+    settings = {ours: values[theirs] for ours, theirs in names.items() if values.get(theirs) is not None}
     try:
-        return DecodingConfig.validate(asked)
+        return DecodingConfig.validate(settings)
     except UsageError:
         return DecodingConfig()
 
 
 def _weights_file(folder: Path) -> Path:
-    for path in (folder / (name + ending) for name in PRETRAINED for ending in ("", INDEX)):
-        if path.is_file():
-            return path
+    """The file of the weights, or of their index. Raises `DataError` if there is none."""
+    for name in PRETRAINED:
+        for path in (folder / name, folder / (name + INDEX)):
+            if path.is_file():
+                return path
     raise DataError(f"{folder} has no weights, which are called {' or '.join(PRETRAINED)}; copy the whole model.")
 
 
-def _card(directory: ModelDirectory, found: Pretrained, name: str, title: str) -> str:
+def _card(directory: ModelDirectory, pretrained: Pretrained, *, origin: str, title: str) -> str:
     """The model card of an imported model."""
-    known, kind = directory.source_tokenizer.languages, directory.source_tokenizer.kind
+    tokenizer = directory.source_tokenizer
+    num_weights = sum(weight.numel() for weight in directory.model.parameters())
     return render(
         "interop/imports/static/pretrained_card.md",
         title=title,
-        program=found.program,
-        origin=name,
-        facts=sizes(found.config, sum(weight.numel() for weight in directory.model.parameters()), kind=kind),
-        languages=list(known),
+        program=pretrained.program,
+        origin=origin,
+        facts=sizes(pretrained.config, num_weights, kind=tokenizer.kind),
+        languages=list(tokenizer.languages),
         direction=" to ".join(code or "?" for code in directory.languages),
-        punctuation=found.style.punctuation,
+        punctuation=pretrained.style.punctuation,
         example="Hello.",
     )

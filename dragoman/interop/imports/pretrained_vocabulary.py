@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from dragoman.text.tokenizers.algorithms import EOS_ID, OURS, SpecialIds
 from dragoman.text.tokenizers.pretrained import PretrainedVocabulary, SentencePieces
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
-LARGEST, MEMORY = 2**24, 2**30
-"""Most bytes of a SentencePiece model, of which that of NLLB-200 has 5 MB, and of the memory that it may take."""
+LARGEST = 2**24
+"""Most bytes of a SentencePiece model; that of NLLB-200 has 5 MB."""
+MEMORY = 2**30
+"""Most bytes of memory that a SentencePiece model may take."""
 PIECES = "sentencepiece.bpe.model"
-"""File with the pieces of M2M-100 and NLLB-200."""
+"""File with the SentencePiece model of M2M-100 and NLLB-200."""
 M2M_LANGUAGES = ("m2m100", "wmt21")
 """Sets of languages that models like M2M-100 have."""
 NLLB_SPECIAL, NLLB_MASK = ("<s>", "<pad>", "</s>", "<unk>"), "<mask>"
@@ -41,44 +44,69 @@ def marian_vocabularies(
     source = read_json(folder / "vocab.json") if source is None else source
     if target is None:
         target = source if config.share_embeddings else read_json(folder / "target_vocab.json", missing=dict(source))
-    sides = []
-    for side, ids, size in (
-        ("source", source, config.source_vocab_size),
-        ("target", target, config.target_vocab_size),
-    ):
-        pieces = _in_order(ids, size, f"The {side} vocabulary in {folder}")
-        if ids.get("<pad>", config.pad_id) != config.pad_id:
-            raise DataError(
-                f"The {side} vocabulary in {folder} has <pad> as {ids['<pad>']}, but config.json as {config.pad_id}."
-            )
-        tags = {match[1]: piece for piece in pieces if (match := _TAG.fullmatch(piece))} if side == "source" else {}
-        special = SpecialIds(config.pad_id, ids.get("<unk>", config.pad_id), config.bos_id, config.eos_id)
-        model = _sentencepiece(folder / f"{side}.spm")
-        sides.append(PretrainedVocabulary("sentencepiece", model, pieces, special, tags, tags=bool(tags)))
-    return sides[0], sides[1]
+    return _marian_vocabulary(folder, "source", source, config), _marian_vocabulary(folder, "target", target, config)
+
+
+def _marian_vocabulary(
+    folder: Path, side: str, ids: Mapping[str, int], config: TransformerConfig
+) -> PretrainedVocabulary:
+    """The vocabulary of one side of a Marian model: `source` or `target`."""
+    size = config.source_vocab_size if side == "source" else config.target_vocab_size
+    pieces = _in_order(ids, size, f"The {side} vocabulary in {folder}")
+    if ids.get("<pad>", config.pad_id) != config.pad_id:
+        raise DataError(
+            f"The {side} vocabulary in {folder} has <pad> as {ids['<pad>']}, but config.json as {config.pad_id}."
+        )
+    tags = {}
+    if side == "source":
+        tags = {match[1]: match[0] for match in map(_TAG.fullmatch, pieces) if match}
+    model = _sentencepiece(folder / f"{side}.spm")
+    return PretrainedVocabulary("sentencepiece", model, pieces, _special_ids(config, ids), tags, tags=bool(tags))
+
+
+def _special_ids(config: TransformerConfig, ids: Mapping[str, int]) -> SpecialIds:
+    """The ids of the special tokens; padding stands for unknown tokens if there is no `<unk>`."""
+    return SpecialIds(config.pad_id, ids.get("<unk>", config.pad_id), config.bos_id, config.eos_id)
 
 
 def trained_tokenizer(folder: Path, config: TransformerConfig) -> Tokenizer | None:
-    """A tokenizer that Dragoman trained, as `dragoman.interop.exports.transformers` writes it; None if the folder has
-    another.
+    """The tokenizer that Dragoman trained, if `dragoman.interop.exports.transformers` wrote the folder; None if others
+    wrote it.
 
-    Raises `DataError` for one that does not fit the model.
+    Raises `DataError` for a tokenizer that does not fit the model.
     """
-    path, ids = folder / "tokenizer.json", (config.pad_id, OURS.unk, config.bos_id, config.eos_id)
+    path = folder / "tokenizer.json"
+    ids = (config.pad_id, OURS.unk, config.bos_id, config.eos_id)
     if ids != OURS or (folder / "vocab.json").is_file() or not path.is_file():
         return None
     content = read_json(path)
-    ended = tokenizers.Tokenizer.from_str(json.dumps(content))
-    if algorithms.identify(ended) is None:
+    with_end = tokenizers.Tokenizer.from_str(json.dumps(content))
+    if algorithms.identify(with_end) is None:
         return None
     backend = tokenizers.Tokenizer.from_str(json.dumps(content | {"post_processor": None}))
     if target_tokens.ids(backend):
         raise DataError(f"{path} is of a model of several languages, which is not taken back; use its own folder.")
-    if (problem := verify.fault(backend)) or ended.encode("").ids != [EOS_ID]:
+    if (problem := verify.fault(backend)) or with_end.encode("").ids != [EOS_ID]:
         raise DataError(f"{path} {problem or 'does not put the end of sentence alone after a text'}; export it again.")
     if not backend.get_vocab_size() == config.source_vocab_size == config.target_vocab_size:
         raise DataError(f"{path} has {backend.get_vocab_size()} tokens, but the model other tables; export it again.")
     return Tokenizer(backend)
+
+
+@dataclass(frozen=True)
+class _Multilingual:
+    """Content of the tokenizer files of a model of many languages."""
+
+    program: str
+    kind: str
+    """Library of the tokenizer: `sentencepiece` or `tokenizers`."""
+    model: str
+    """Model of that library, in base64 or as JSON."""
+    ids: dict[str, int]
+    languages: dict[str, str]
+    """Codes of languages, and their tokens."""
+    legacy: bool = False
+    """Whether sources end with the token of their language."""
 
 
 def multilingual_vocabulary(
@@ -90,48 +118,72 @@ def multilingual_vocabulary(
     """
     legacy = settings.get("legacy_behaviour") is True
     if (folder / "vocab.json").is_file():
-        ids = read_json(folder / "vocab.json")
-        codes = settings.get("language_codes") or "m2m100"
-        if codes not in M2M_LANGUAGES:
-            raise DataError(f"{folder} has the languages {codes!r}; Dragoman knows {' and '.join(M2M_LANGUAGES)}.")
-        languages = {code: f"__{code}__" for code in read_table("pretrained.toml")["languages"][codes].split()}
-        ids |= {token: len(ids) + index for index, token in enumerate(languages.values())}
-        kind, model, program, legacy = "sentencepiece", _sentencepiece(folder / PIECES), "M2M-100", False
+        files = _read_m2m(folder, settings)
     elif (folder / "tokenizer.json").is_file() or not (folder / PIECES).is_file():
-        kind, model, program = "tokenizers", json.dumps(read_json(folder / "tokenizer.json")), "NLLB-200"
-        backend = tokenizers.Tokenizer.from_str(model)
-        ids = backend.get_vocab(with_added_tokens=True)
-        added = (token.content for token in backend.get_added_tokens_decoder().values())
-        languages = {token: token for token in added if _NLLB_LANGUAGE.fullmatch(token)}
+        files = _read_nllb_json(folder, legacy=legacy)
     else:
-        kind, model, program = "sentencepiece", _sentencepiece(folder / PIECES), "NLLB-200"
-        ids = _nllb_ids(SentencePieces(model).pieces(), folder, settings)
-        languages = {token: token for token in ids if _NLLB_LANGUAGE.fullmatch(token)}
-    pieces = _in_order(ids, config.source_vocab_size, f"The vocabulary in {folder}")
-    special = SpecialIds(config.pad_id, ids.get("<unk>", config.pad_id), config.bos_id, config.eos_id)
-    return program, PretrainedVocabulary(kind, model, pieces, special, languages, legacy=legacy)
+        files = _read_nllb_pieces(folder, settings, legacy=legacy)
+    pieces = _in_order(files.ids, config.source_vocab_size, f"The vocabulary in {folder}")
+    special = _special_ids(config, files.ids)
+    return files.program, PretrainedVocabulary(
+        files.kind, files.model, pieces, special, files.languages, legacy=files.legacy
+    )
+
+
+def _read_m2m(folder: Path, settings: Mapping[str, Any]) -> _Multilingual:
+    """The tokenizer of M2M-100: a SentencePiece model, the ids in vocab.json, and the languages behind them."""
+    ids = read_json(folder / "vocab.json")
+    codes = settings.get("language_codes") or "m2m100"
+    if codes not in M2M_LANGUAGES:
+        raise DataError(f"{folder} has the languages {codes!r}; Dragoman knows {' and '.join(M2M_LANGUAGES)}.")
+    languages = {code: f"__{code}__" for code in read_table("pretrained.toml")["languages"][codes].split()}
+    ids |= {token: len(ids) + index for index, token in enumerate(languages.values())}
+    return _Multilingual("M2M-100", "sentencepiece", _sentencepiece(folder / PIECES), ids, languages)
+
+
+def _read_nllb_json(folder: Path, *, legacy: bool) -> _Multilingual:
+    """The tokenizer of NLLB-200 in its tokenizer.json."""
+    model = json.dumps(read_json(folder / "tokenizer.json"))
+    backend = tokenizers.Tokenizer.from_str(model)
+    ids = backend.get_vocab(with_added_tokens=True)
+    added = [token.content for token in backend.get_added_tokens_decoder().values()]
+    languages = {token: token for token in added if _NLLB_LANGUAGE.fullmatch(token)}
+    return _Multilingual("NLLB-200", "tokenizers", model, ids, languages, legacy)
+
+
+def _read_nllb_pieces(folder: Path, settings: Mapping[str, Any], *, legacy: bool) -> _Multilingual:
+    """The tokenizer of NLLB-200 in its SentencePiece model."""
+    model = _sentencepiece(folder / PIECES)
+    ids = _nllb_ids(SentencePieces(model).pieces(), folder, settings)
+    languages = {token: token for token in ids if _NLLB_LANGUAGE.fullmatch(token)}
+    return _Multilingual("NLLB-200", "sentencepiece", model, ids, languages, legacy)
 
 
 def _nllb_ids(pieces: list[str], folder: Path, settings: Mapping[str, Any]) -> dict[str, int]:
-    """The ids that NLLB-200 gives to the pieces of SentencePiece and to what follows them.
+    """The ids of all tokens of NLLB-200; `pieces` are those of SentencePiece.
 
-    These are fairseq's four special tokens, the pieces but for SentencePiece's three, the languages in a fixed order,
-    the mask, and languages that somebody has added. What tokenizer_config.json numbers otherwise has its number.
+    The order is: fairseq's four special tokens, the pieces but for SentencePiece's own three special ones, the
+    languages in a fixed order, the mask, and languages that somebody has added. If tokenizer_config.json numbers the
+    languages, its numbers count.
     """
     languages = read_table("pretrained.toml")["languages"]["nllb"].split()
     listed = {**settings, **read_json(folder / "special_tokens_map.json", missing={})}
-    more = [*(listed.get("additional_special_tokens") or ()), *(listed.get("extra_special_tokens") or ())]
-    more = [each for each in more if isinstance(each, str) and _NLLB_LANGUAGE.fullmatch(each)]
-    ordered = dict.fromkeys([*NLLB_SPECIAL, *pieces[3:], *languages, NLLB_MASK, *more])
+    tokens = [*(listed.get("additional_special_tokens") or ()), *(listed.get("extra_special_tokens") or ())]
+    added = [token for token in tokens if isinstance(token, str) and _NLLB_LANGUAGE.fullmatch(token)]
+    ordered = dict.fromkeys([*NLLB_SPECIAL, *pieces[3:], *languages, NLLB_MASK, *added])
     ids = {piece: id_ for id_, piece in enumerate(ordered)}
-    numbered = {each["content"]: int(id_) for id_, each in (settings.get("added_tokens_decoder") or {}).items()}
+    decoder = settings.get("added_tokens_decoder") or {}
+    numbered = {token["content"]: int(id_) for id_, token in decoder.items()}
     if any(_NLLB_LANGUAGE.fullmatch(token) for token in numbered):
         ids = {piece: ids[piece] for piece in (*NLLB_SPECIAL, *pieces[3:])} | numbered
     return ids
 
 
 def _in_order(ids: Mapping[str, int], size: int, name: str) -> list[str]:
-    """The pieces by their ids; rows of the table that have no piece are `<unused0>` and so on."""
+    """The pieces in the order of their ids. A row of the table without a piece is `<unused7>` if its id is 7.
+
+    Raises `DataError`, which begins with `name`, for ids that are no row of the table, or are given twice.
+    """
     pieces: list[str | None] = [None] * size
     for piece, id_ in ids.items():
         if isinstance(id_, bool) or not isinstance(id_, int) or not 0 <= id_ < size or pieces[id_] is not None:
@@ -141,12 +193,12 @@ def _in_order(ids: Mapping[str, int], size: int, name: str) -> list[str]:
 
 
 def _sentencepiece(path: Path) -> str:
-    """A SentencePiece model in base64, which a process with limited memory has tried before."""
+    """The SentencePiece model in a file, in base64, once a process with limited memory has tried it. Raises `DataError`
+    for one that is missing or damaged."""
     load("sentencepiece", extra="pretrained", purpose="This model's tokenizer")
     try:
         model = base64.b64encode(read_bytes(path, LARGEST)).decode()
-        fits = run_limited(MEMORY, _try, model)
-        if fits:
+        if run_limited(MEMORY, _try_model, model):
             return model
         problem = f"it takes more than {MEMORY >> 20} MB of memory, or ends the program that reads it"
     except (OSError, ValueError) as error:
@@ -156,7 +208,7 @@ def _sentencepiece(path: Path) -> str:
     raise DataError(f"{path} cannot be read: {problem}; copy the whole model again.")
 
 
-def _try(model: str) -> None:
+def _try_model(model: str) -> None:
     """Use a SentencePiece model of strangers. Raises `RuntimeError` for one that is damaged."""
     pieces = SentencePieces(model)
     pieces.join(*pieces.split(["A text, 1."]))

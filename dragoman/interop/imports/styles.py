@@ -1,4 +1,4 @@
-"""How others name and store the parameters of a `Transformer`: the tables of `notebooks.toml` and `pretrained.toml`.
+"""Names and layouts of weights in other programs: the tables of `notebooks.toml` and `pretrained.toml`.
 
 Does not import torch, since the command line lists the styles.
 """
@@ -16,20 +16,20 @@ _LAYER = re.compile(r"(?<=layers\.)\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """One program's names, formulas and layout of tensors."""
+    """Names of weights, formulas and layout of tensors in another program."""
 
     program: str
-    """Its name, for error messages and model cards."""
+    """Name of the program, for error messages and model cards."""
     choices: dict[str, Any]
-    """Fields of `TransformerConfig` that give its formulas."""
+    """Fields of `TransformerConfig` that give the formulas of the program."""
     parts: dict[str, str]
-    """Part of Dragoman's name -> the other's. The longest part that fits is replaced, and what fits none stays. `{}`
-    stands for the index of the layer."""
+    """Part of Dragoman's name -> part of the program's name. The longest part that fits is replaced; the rest stays.
+    `{}` stands for the index of the layer."""
     keras: bool = False
     """Keras saved the weights: layers are x, x_1, x_2 instead of x.0, x.1, x.2, and matrices of linear layers are
     (in, out) instead of (out, in)."""
     separator: str = "."
-    """Between the parts of a name."""
+    """Separator of the parts of a name."""
     first_layer: int = 0
     """The index of the first layer."""
     unbiased_std: bool = False
@@ -54,7 +54,8 @@ class Style:
         return max(1, len({match[1] for name in names if (match := layer.match(name))}))
 
     def _translated(self, name: str) -> str:
-        translated = self._any_part.sub(lambda part: self.parts[part[0]], name)
+        """A name with Dragoman's parts replaced by the program's."""
+        translated = self._any_part.sub(lambda match: self.parts[match[0]], name)
         return translated.replace(".", self.separator)
 
     @cached_property
@@ -64,9 +65,9 @@ class Style:
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """A TOML file of this folder."""
+    """The content of a TOML file of this folder."""
     return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 STYLES = {name: Style(**table) for name, table in read_table("notebooks.toml").items()}
-"""The notebooks by the name that `--style` has for them."""
+"""Styles of notebooks, by the names that `--style` takes."""

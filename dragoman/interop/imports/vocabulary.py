@@ -1,7 +1,7 @@
-"""Tokenizers from files of other programs: tokens in the order of their ids, and which of them are special.
+"""Tokenizers from files of other programs: tokens in the order of their ids, and the special ones among them.
 
-Another program numbers its special tokens as it likes; Dragoman's have the ids 0 to 3. `Vocabulary.rows` tells which
-row of the program's tables belongs to each of Dragoman's ids.
+Another program numbers its special tokens as it likes; Dragoman's have the ids 0 to 3. `Vocabulary.rows` gives the row
+of the program's tables that belongs to each of Dragoman's ids.
 """
 
 import io
@@ -33,18 +33,18 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One side's tokens, and how that side's texts are split into them."""
+    """The tokens of one side, and the rules that split its texts into them."""
 
     origin: str
-    """The file, used in error messages."""
+    """Path of the file, for error messages."""
     words: list[str]
     """All tokens, sorted by the other program's ids."""
     special: dict[str, int]
-    """Dragoman's special tokens -> the other program's ids, for those that it has."""
+    """Dragoman's special tokens -> the other program's ids. Tokens that it does not have are left out."""
     parts: dict[str, Part]
-    """Keywords of `imported.build`: normalizer, pre-tokenizer, and the model if it is BPE."""
+    """Keyword arguments of `imported.build`: normalizer, pre-tokenizer, and the model if it is BPE."""
     surroundings: list[str] | None = None
-    """The special tokens that the file puts around each text; None if it does not tell."""
+    """Special tokens that the file puts around each text; None if it does not tell."""
 
     def rows(self) -> list[int | None]:
         """The other program's id for each of Dragoman's ids; None for a special token that it does not have."""
@@ -64,10 +64,10 @@ class Vocabulary:
 
 
 def read_vocabulary(path: Path, *, keras: bool, target: bool) -> Vocabulary:
-    """A tokenizer from its file: JSON of the `tokenizers` library, or a text file with a word a line, in index order.
+    """Read a tokenizer: JSON of the `tokenizers` library, or a text file with a word on each line, in index order.
 
-    Texts are split into the words of a text file as the Keras notebook does it on this side, or else at spaces and
-    punctuation.
+    With a text file, texts are split as in the Keras notebook if `keras`, or else at spaces and punctuation. `target`
+    is the side. Raises `DataError` for a file that is no tokenizer.
     """
     try:
         lines = io.BytesIO(read_bytes(path, LARGEST))
@@ -87,9 +87,12 @@ def read_vocabulary(path: Path, *, keras: bool, target: bool) -> Vocabulary:
         raise DataError(f"{path} has the word '{word}' {count} times; write each word once, in the order of the ids.")
     if keras and words[:2] != ["", "[UNK]"]:
         raise DataError(f"{path} does not begin with an empty line and [UNK]; write all of `get_vocabulary()`.")
-    special = _special(words) | ({PAD: 0} if keras else {})
-    parts = _keras_parts(kept="[]" if target else "") if keras else _split_by("Whitespace")
-    return Vocabulary(str(path), words, special, parts)
+    special = _special_ids(words)
+    if not keras:
+        return Vocabulary(str(path), words, special, _split_by("Whitespace"))
+    # The notebook writes [start] and [end] around targets.
+    parts = _keras_parts(kept="[]" if target else "")
+    return Vocabulary(str(path), words, special | {PAD: 0}, parts)
 
 
 def numbers(size: int) -> Vocabulary:
@@ -99,6 +102,7 @@ def numbers(size: int) -> Vocabulary:
 
 
 def _from_json(path: Path, text: str) -> Vocabulary:
+    """The vocabulary in JSON of the `tokenizers` library. Raises `DataError` for one that cannot be imported."""
     try:
         backend, content = tokenizers.Tokenizer.from_str(text), json.loads(text)
     except Exception as error:  # the library has no class of its own
@@ -110,7 +114,7 @@ def _from_json(path: Path, text: str) -> Vocabulary:
     if part := imported.unsupported_part(content) or _unsupported_ending(content):
         raise DataError(f"{path} works with {part}, which cannot be imported; WordLevel and plain BPE can.")
     model = {key: value for key, value in content["model"].items() if key != "vocab"}
-    special = _special(words)
+    special = _special_ids(words)
     if model.get("unk_token") in ids.keys() - {words[id_] for id_ in special.values()}:
         special[UNKNOWN] = ids[model["unk_token"]]
     parts = {key: content[key] for key in ("normalizer", "pre_tokenizer")}
@@ -119,10 +123,12 @@ def _from_json(path: Path, text: str) -> Vocabulary:
 
 
 def _unsupported_ending(content: dict[str, Any]) -> str | None:
-    """An added token of the user, or a decoder that joins words otherwise than with spaces."""
-    if own := [token["content"] for token in content["added_tokens"] if not token["special"]]:
-        return f"the added token '{own[0]}'"
-    return content["decoder"]["type"] if content["decoder"] and content["decoder"]["type"] != "ByteLevel" else None
+    """An added token of the user, or a decoder that joins words otherwise than with spaces; None without either."""
+    for token in content["added_tokens"]:
+        if not token["special"]:
+            return f"the added token '{token['content']}'"
+    decoder = content["decoder"]
+    return decoder["type"] if decoder and decoder["type"] != "ByteLevel" else None
 
 
 def _surroundings(backend: tokenizers.Tokenizer, special: dict[str, int]) -> list[str] | None:
@@ -134,15 +140,21 @@ def _surroundings(backend: tokenizers.Tokenizer, special: dict[str, int]) -> lis
     return [names.get(id_, backend.id_to_token(id_)) for id_ in added] or None
 
 
-def _special(words: list[str]) -> dict[str, int]:
+def _special_ids(words: list[str]) -> dict[str, int]:
+    """The id of each special token that is among the words under one of its usual names, the first one counts."""
     ids = {word.lower(): id_ for id_, word in enumerate(words)} | {word: id_ for id_, word in enumerate(words)}
-    spelled = {token: [each for name in names for each in (name, name.lower())] for token, names in NAMES.items()}
-    known = {token: [ids[name] for name in names if name in ids] for token, names in spelled.items()}
-    return {token: each[0] for token, each in known.items() if each}
+    special: dict[str, int] = {}
+    for token, names in NAMES.items():
+        for name in names:
+            for spelling in (name, name.lower()):
+                if spelling in ids:
+                    special.setdefault(token, ids[spelling])
+    return special
 
 
 def _keras_parts(*, kept: str) -> dict[str, Part]:
-    """How `TextVectorization` splits texts, which knows ASCII alone; punctuation is deleted, but for `kept`."""
+    """The rules by which `TextVectorization` splits texts. They know ASCII alone. Punctuation is deleted, but for the
+    marks in `kept`."""
     steps = {letter: letter.lower() for letter in ascii_uppercase}
     steps |= {mark: "" for mark in punctuation if mark not in kept} | {space: " " for space in whitespace}
     replacing = [{"type": "Replace", "pattern": {"String": old}, "content": new} for old, new in steps.items()]
@@ -151,4 +163,5 @@ def _keras_parts(*, kept: str) -> dict[str, Part]:
 
 
 def _split_by(pre_tokenizer: str) -> dict[str, Part]:
+    """Rules that split texts by a pre-tokenizer and change nothing in them."""
     return {"normalizer": None, "pre_tokenizer": {"type": pre_tokenizer}}

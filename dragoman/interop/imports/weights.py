@@ -1,7 +1,7 @@
 """Files of weights that other programs saved, read as named tensors. Nothing in a file is run.
 
-Pickles, archives and HDF5 are read in a process of their own with little memory and time: what they describe may be far
-larger than the file. Where a file says how large its content is, that is judged before anything is read.
+Pickles, archives and HDF5 are read in a process of their own with limited memory and time, since their content may be
+far larger than the file. If a file says how large its content is, that is checked before anything is read.
 """
 
 import math
@@ -27,22 +27,22 @@ from dragoman.system.processes import limit_further, run_limited
 WRAPPED = ("model_state_dict", "state_dict", "model")
 """Keys under which training loops save the weights, beside the epoch and the optimizer."""
 WRAPPERS = ("module", "_orig_mod")
-"""Parts that `DataParallel` and `torch.compile` add to every name."""
+"""Parts of names that `DataParallel` and `torch.compile` add to every weight."""
 KERAS_STATE = ("optimizer/", "metrics/")
-"""What Keras saves of a compiled model beside the weights."""
+"""Groups that Keras saves of a compiled model beside the weights."""
 KERAS_WEIGHTS = "model.weights.h5"
-"""The weights in a `.keras` archive."""
+"""Member of a `.keras` archive that holds the weights."""
 CONVERTED = "weights.safetensors"
 """File into which the process that reads a file of strangers writes its tensors."""
 MOST_NAMES = 2**23
-"""Bytes of what a file of PyTorch says of its weights beside their numbers, some hundred for each."""
+"""Most bytes of names, shapes and types in a file of PyTorch. Each weight takes some hundred."""
 SPARE = 2**28
-"""Bytes that reading an HDF5 file may take besides its numbers."""
+"""Bytes of memory that reading an HDF5 file may take besides its numbers."""
 MOST_DEPTH = 100
-"""Groups inside of each other in an HDF5 file, each of which is looked up from the outermost; layers of layers of Keras
+"""Most levels of groups in an HDF5 file, since each group is looked up from the outermost one. Nested layers of Keras
 have a dozen."""
 HDF5_FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
-"""Filters of HDF5 that weights may have passed, by their numbers; others are libraries that HDF5 would look for."""
+"""Filters of HDF5 that weights may be packed by, under their numbers. For others, HDF5 would look for libraries."""
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -53,7 +53,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     Raises `DataError` for a file that is missing, damaged, or holds anything but tensors.
     """
     try:
-        content = _content(path)
+        content = _read_content(path)
     except (DragomanError, MemoryError):
         raise
     except Exception as error:  # a damaged file raises KeyError, zlib.error, UnicodeDecodeError and many others
@@ -64,9 +64,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def read_limited(path: Path, read: Callable[[Path, Path], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """What `read(path, folder)` gives in a process with limited memory and time. The folder is empty, for its use.
+    """The tensors that `read(path, folder)` returns. It is called in a process with limited memory and time, with an
+    empty folder.
 
-    Raises what it raised, and `DataError` if memory and time did not suffice.
+    Raises the errors of `read`, and `DataError` if memory or time did not suffice.
     """
     with TemporaryDirectory() as folder:
         allowed = 4 * path.stat().st_size + 2**30
@@ -83,16 +84,19 @@ def named_tensors(content: Mapping[str, Any], origin: str) -> dict[str, Tensor]:
     Raises `DataError`, which begins with `origin`, for anything but dense tensors of finite numbers.
     """
     tensors = {}
-    for name, tensor in _dense(content, origin):
+    for name, tensor in _dense_tensors(content, origin):
         if not tensor.isfinite().all():
             raise DataError(f"{origin}: `{name}` has NaN or infinity; save the weights of an earlier epoch.")
         tensors[".".join(part for part in name.split(".") if part not in WRAPPERS)] = tensor.detach().float()
     return tensors
 
 
-def _dense(content: Mapping[str, Any], origin: str) -> Iterator[tuple[str, Tensor]]:
+def _dense_tensors(content: Mapping[str, Any], origin: str) -> Iterator[tuple[str, Tensor]]:
     """The names and tensors of a `state_dict`, alone or as a training loop saves it."""
-    content = next((content[key] for key in WRAPPED if isinstance(content.get(key), Mapping)), content)
+    for key in WRAPPED:
+        if isinstance(content.get(key), Mapping):
+            content = content[key]
+            break
     for name, value in content.items():
         try:
             tensor = torch.as_tensor(value)
@@ -103,13 +107,10 @@ def _dense(content: Mapping[str, Any], origin: str) -> Iterator[tuple[str, Tenso
         yield str(name), tensor
 
 
-def _content(path: Path) -> Mapping[str, Any]:
+def _read_content(path: Path) -> Mapping[str, Any]:
+    """The tensors of a file of any kind, before they are checked."""
     if path.name.endswith(INDEX):
-        parts = read_json(path).get("weight_map")
-        names = sorted(set(parts.values())) if isinstance(parts, dict) else []
-        if not names or any(Path(name).name != name or name.endswith(INDEX) for name in names):
-            raise DataError(f"{path} does not name files in its folder; copy the whole model again.")
-        return {key: value for name in names for key, value in read_weights(path.with_name(name)).items()}
+        return _read_indexed(path)
     if path.suffix == ".safetensors":
         with opened(path) as (_, header):
             check_promise(path, sum(tensor.size for tensor in header.tensors))
@@ -118,8 +119,20 @@ def _content(path: Path) -> Mapping[str, Any]:
         return read_limited(path, _read_foreign)
 
 
+def _read_indexed(path: Path) -> dict[str, Tensor]:
+    """The tensors of all files that an index names."""
+    file_of = read_json(path).get("weight_map")
+    names = sorted(set(file_of.values())) if isinstance(file_of, dict) else []
+    if not names or any(Path(name).name != name or name.endswith(INDEX) for name in names):
+        raise DataError(f"{path} does not name files in its folder; copy the whole model again.")
+    tensors: dict[str, Tensor] = {}
+    for name in names:
+        tensors |= read_weights(path.with_name(name))
+    return tensors
+
+
 def _convert(read: Callable[[Path, Path], Mapping[str, Tensor]], path: Path, folder: Path) -> None:
-    """Write what `read` gives to a .safetensors file. Raises `MemoryError` for tensors that are too large."""
+    """Write the tensors that `read` returns to a .safetensors file. Raises `MemoryError` if they are too large."""
     scratch = folder / "scratch"
     scratch.mkdir()
     try:
@@ -133,23 +146,37 @@ def _convert(read: Callable[[Path, Path], Mapping[str, Tensor]], path: Path, fol
 
 def _read_foreign(path: Path, folder: Path) -> Mapping[str, Tensor]:
     """The tensors of a pickle, an HDF5 file, or an archive of either."""
+    hdf5_file = _hdf5_file(path, folder)
+    content = _unpickled(path) if hdf5_file is None else _read_hdf5(path, hdf5_file)
+    return dict(_dense_tensors(content, str(path)))
+
+
+def _hdf5_file(path: Path, folder: Path) -> Path | None:
+    """The HDF5 file of Keras: `path` itself, or a member of that archive, which is unpacked into `folder`. None for a
+    file of PyTorch.
+
+    Raises `ValueError` or `DataError` for an archive whose content is too large.
+    """
     with path.open("rb") as file:
-        is_hdf5 = file.read(len(_HDF5)) == _HDF5
-        if not is_hdf5 and zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                check_promise(path, sum(member.file_size for member in members))
-                if any(member.filename == KERAS_WEIGHTS for member in members):
-                    # A member cannot be read from any position without reading all before it, again and again.
-                    with archive.open(KERAS_WEIGHTS) as packed, (folder / KERAS_WEIGHTS).open("wb") as unpacked:
-                        shutil.copyfileobj(packed, unpacked)
-                    return dict(_dense(_read_hdf5(path, folder / KERAS_WEIGHTS), str(path)))
-                if sum(member.file_size for member in members if member.filename.endswith("data.pkl")) > MOST_NAMES:
-                    raise DataError(f"{path} has more weights than any model; save `model.state_dict()`.")
-    return dict(_dense(_read_hdf5(path, path) if is_hdf5 else _unpickled(path), str(path)))
+        if file.read(len(_HDF5)) == _HDF5:
+            return path
+        if not zipfile.is_zipfile(file):
+            return None
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            check_promise(path, sum(member.file_size for member in members))
+            if any(member.filename == KERAS_WEIGHTS for member in members):
+                # HDF5 seeks, and to seek in a member means to read all before that position again and again.
+                with archive.open(KERAS_WEIGHTS) as packed, (folder / KERAS_WEIGHTS).open("wb") as unpacked:
+                    shutil.copyfileobj(packed, unpacked)
+                return folder / KERAS_WEIGHTS
+            if sum(member.file_size for member in members if member.filename.endswith("data.pkl")) > MOST_NAMES:
+                raise DataError(f"{path} has more weights than any model; save `model.state_dict()`.")
+    return None
 
 
 def _unpickled(path: Path) -> Mapping[str, Any]:
+    """The mapping in a file of PyTorch. Raises `DataError` for anything else."""
     try:
         with warnings.catch_warnings(action="ignore"):  # about the form of the pickle: it is read or refused anyway
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -164,9 +191,9 @@ def _unpickled(path: Path) -> Mapping[str, Any]:
 
 
 def _read_hdf5(path: Path, file: Path) -> dict[str, Any]:
-    """The arrays of a Keras file: `path` itself, or a member of that archive.
+    """The arrays in an HDF5 `file` of Keras: `path` itself, or a member of that archive.
 
-    The file names sizes that it need not fill. They are added up and judged before any of its numbers is read.
+    A file may promise more numbers than it holds, so the sizes are added up and checked before any number is read.
     """
     h5py = optional.load("h5py", extra="keras", purpose="Reading weights of Keras")
     datasets: dict[str, Any] = {}
@@ -186,20 +213,20 @@ def _read_hdf5(path: Path, file: Path) -> dict[str, Any]:
             )
         root.visititems(visit)
         wanted = {name: dataset for name, dataset in datasets.items() if not name.startswith(KERAS_STATE)}
-        promised = sum(map(_promised, wanted.values()))
+        promised = sum(map(_bytes_to_read, wanted.values()))
         check_promise(path, promised)
         # A packed chunk may hold more than it says. Numbers are there twice while they become float32, and are saved.
         limit_further(6 * promised + SPARE)
-        return {name: _numbers(dataset, name) for name, dataset in wanted.items()}
+        return {name: _read_numbers(dataset, name) for name, dataset in wanted.items()}
 
 
-def _promised(dataset: Any) -> int:
-    """Bytes that it takes to read a dataset of HDF5: those of all numbers, or those of a chunk if these are more."""
+def _bytes_to_read(dataset: Any) -> int:
+    """Bytes of memory that reading a dataset of HDF5 takes: those of its numbers, or of one chunk if that is larger."""
     return dataset.dtype.itemsize * max(math.prod(dataset.shape or ()), math.prod(dataset.chunks or ()))
 
 
-def _numbers(dataset: Any, name: str) -> Any:
-    """The numbers of a dataset. Raises `ValueError` for one that another library would have to unpack."""
+def _read_numbers(dataset: Any, name: str) -> Any:
+    """The numbers of a dataset. Raises `ValueError` if HDF5 would need another library to unpack them."""
     layout = dataset.id.get_create_plist()
     filters = {layout.get_filter(index)[0] for index in range(layout.get_nfilters())}
     if unknown := filters - HDF5_FILTERS.keys():

@@ -1,4 +1,4 @@
-"""Attention as heat maps: one matrix, or one at large beside those of all layers and heads."""
+"""Attention as heat maps: one matrix, or a large one beside small ones of all layers and heads."""
 
 from collections.abc import Sequence
 
@@ -20,6 +20,7 @@ AXES = {
 """Titles of the three attentions of the paper (section 3.2.3), and labels of their rows and columns."""
 COLUMN, ROW = 0.5, 0.36  # inches
 MOST_WORDS = 80
+"""Most words of a text that a picture has room for."""
 
 
 def plot_attention(weights: Weights, source_words: Sequence[str], target_words: Sequence[str]) -> Picture:
@@ -32,17 +33,19 @@ def plot_attention(weights: Weights, source_words: Sequence[str], target_words: 
 def plot_heads(
     inspection: Inspection, kind: str = "cross", *, layer: int | None = None, head: int | None = None
 ) -> Picture:
-    """One attention of a sentence at large, beside small pictures of all layers and heads.
+    """A large picture of one attention of a sentence, beside small pictures of all layers and heads.
 
-    `kind` is a key of `AXES`. Layer and head count from 1; by default it is the layer that tells words apart best, and
-    the mean of its heads. Raises `UsageError` for a layer or head that the model does not have.
+    `kind` is a key of `AXES`. Layer and head count from 1. By default the layer is the one that distinguishes best
+    between words, and the mean of its heads is shown. Raises `UsageError` for a layer or head that the model does not
+    have, and for more words than `MOST_WORDS`.
     """
     if kind not in AXES:
         raise UsageError(f"There is no attention '{kind}'; choose one of {', '.join(AXES)}.")
-    maps, (rows, columns) = inspection.word_maps(kind), (axis.labels for axis in inspection.axes(kind))
-    for name, given, count in (("layer", layer, len(maps)), ("head", head, maps.shape[1])):
-        if given is not None and not 1 <= given <= count:
-            raise UsageError(f"There is no {name} {given} in this attention; give --{name} from 1 to {count}.")
+    maps = inspection.word_maps(kind)
+    rows, columns = (axis.labels for axis in inspection.axes(kind))
+    for name, number, count in (("layer", layer, len(maps)), ("head", head, maps.shape[1])):
+        if number is not None and not 1 <= number <= count:
+            raise UsageError(f"There is no {name} {number} in this attention; give --{name} from 1 to {count}.")
     layer = inspection.clearest_layer(kind) + 1 if layer is None else layer
     shown = maps[layer - 1].mean(0) if head is None else maps[layer - 1, head - 1]
     if max(len(rows), len(columns)) > MOST_WORDS:

@@ -1,7 +1,7 @@
-"""Curves of runs: what one reported, and several over each other."""
+"""Curves of training runs: all of one run, or several runs over each other."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from dragoman.report.pictures.picture import Picture
 Metrics = Sequence[dict[str, Any]]
 """The events of a run."""
 MAX_POINTS = 150
+"""Most points of a curve."""
 
 
 def plot_curves(metrics: Metrics, panels: Sequence[str] = ()) -> Picture:
@@ -40,23 +41,23 @@ def plot_runs(runs: Mapping[str, Metrics], panels: Sequence[str] = ()) -> Pictur
     panels = panels or LEARNING
     figure = _panels(len(panels))
     for axes, name in zip(figure.axes, panels, strict=True):
-        event, key, over, ylabel = OVERLAYS[name]
+        overlay = OVERLAYS[name]
         for number, metrics in enumerate(runs.values()):
-            x, y = _curve(metrics, event, key)
-            if over == "minutes":
+            x, y = _curve(metrics, overlay.event, overlay.key)
+            if overlay.over == "minutes":
                 x = _minutes(metrics, x)
             style.draw_line(axes, x, y[: len(x)], **style.line_style(number))
-        _dress_panel(axes, name, xlabel=over, ylabel=ylabel)
+        _dress_panel(axes, name, xlabel=overlay.over, ylabel=overlay.unit)
         axes.set_xlim(0, None)
-        if ylabel != LOSS.unit:
+        if overlay.unit != LOSS.unit:
             style.start_at_zero(axes)
-    handles = [Line2D([], [], label=style.short(name), **style.line_style(i)) for i, name in enumerate(runs)]
+    handles = [Line2D([], [], label=style.short(run), **style.line_style(i)) for i, run in enumerate(runs)]
     style.add_legend_below(figure, handles)
     return figure
 
 
 def _panels(count: int) -> Picture:
-    """A figure with so many axes, two in a row."""
+    """A figure with `count` axes, two in a row."""
     columns = min(2, count)
     rows = -(-count // columns)
     figure = style.new_figure(4.8 * columns, 2.9 * rows)
@@ -78,20 +79,20 @@ def _draw_loss(axes: Axes, metrics: Metrics) -> None:
 
 
 def _draw_scores(axes: Axes, metrics: Metrics) -> None:
-    colors = dict(zip([each.name for each in VALIDATED_TEXT_METRICS], style.COLORS, strict=False))
-    for each in reversed(VALIDATED_TEXT_METRICS):  # the main one lies above the others
-        style.draw_line(
-            axes, *_curve(metrics, "validation", each.validation_key), color=colors[each.name], label=each.label
-        )
+    colors = dict(zip([metric.name for metric in VALIDATED_TEXT_METRICS], style.COLORS, strict=False))
+    for metric in reversed(VALIDATED_TEXT_METRICS):  # the main one lies above the others
+        x, y = _curve(metrics, "validation", metric.validation_key)
+        style.draw_line(axes, x, y, color=colors[metric.name], label=metric.label)
     for name, color in (("train", style.FIRST), ("valid", style.SECOND)):
         x, y = _curve(metrics, "validation", f"{name}_accuracy")
         if len(x):
             style.draw_line(axes, x, 100 * y, color=color, label=f"accuracy, {name}, %", ls=":")
     averages = _events(metrics, "average")
     if averages:
-        last, scores = [max(each["steps"]) for each in averages], _column(averages, MAIN.validation_key)
+        last_steps = [max(event["steps"]) for event in averages]
+        scores = _column(averages, MAIN.validation_key)
         mark = {"color": colors[MAIN.name], "mfc": "none", "ls": ""}
-        axes.plot(last, scores, "D", label=f"{MAIN.label}, averaged", **mark)
+        axes.plot(last_steps, scores, "D", label=f"{MAIN.label}, averaged", **mark)
     style.start_at_zero(axes)
 
 
@@ -117,16 +118,34 @@ PANELS: dict[str, tuple[str, Callable[[Axes, Metrics], None]]] = {
     "learning rate": ("rate", _draw_rate),
     "training speed": ("tokens per second", _draw_speed),
 }
-"""What `plot_curves` can draw: for each panel the label of its axis, and the function that draws it."""
+"""Panels of `plot_curves`: the label of the y-axis, and the function that draws the curves."""
+
+
+class Overlay(NamedTuple):
+    """A panel with the same curve of several runs."""
+
+    event: str
+    """Kind of event that has the values."""
+    key: str
+    """Key of the values in the event."""
+    over: Literal["step", "minutes"]
+    """Unit of the x-axis."""
+    unit: str
+    """Label of the y-axis."""
+
 
 OVERLAYS = {
-    "training loss": ("step", "loss", "step", LOSS.unit),
-    **{f"validation {each.label}": ("validation", each.validation_key, "step", each.unit) for each in VALIDATED},
-    f"validation {MAIN.label} in time": ("validation", MAIN.validation_key, "minutes", MAIN.unit),
-    "learning rate": ("step", "learning_rate", "step", "rate"),
+    "training loss": Overlay("step", "loss", "step", LOSS.unit),
+    **{
+        f"validation {metric.label}": Overlay("validation", metric.validation_key, "step", metric.unit)
+        for metric in VALIDATED
+    },
+    f"validation {MAIN.label} in time": Overlay("validation", MAIN.validation_key, "minutes", MAIN.unit),
+    "learning rate": Overlay("step", "learning_rate", "step", "rate"),
 }
-"""What `plot_runs` can draw: for each panel the event, its key, the x-axis, and the label of the y-axis."""
+"""Panels of `plot_runs`."""
 LEARNING = ("training loss", "validation loss", f"validation {MAIN.label}", f"validation {MAIN.label} in time")
+"""Panels that `plot_runs` draws by default."""
 
 
 def _events(metrics: Metrics, kind: str) -> Metrics:
@@ -138,7 +157,7 @@ def _column(events: Metrics, key: str) -> Float[np.ndarray, " events"]:
 
 
 def _curve(metrics: Metrics, kind: str, key: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and values of a curve."""
+    """Steps and values of a curve, at most `MAX_POINTS` of each."""
     events = _events(metrics, kind)
     return _binned(_column(events, "step")), _binned(_column(events, key))
 
@@ -146,10 +165,13 @@ def _curve(metrics: Metrics, kind: str, key: str) -> tuple[np.ndarray, np.ndarra
 def _minutes(metrics: Metrics, steps: np.ndarray) -> np.ndarray:
     """Minutes of training at which these steps were done; empty if no step was recorded."""
     timed = _events(metrics, "step")
-    return np.interp(steps, _column(timed, "step"), _column(timed, "seconds")) / 60 if timed else steps[:0]
+    if not timed:
+        return steps[:0]
+    return np.interp(steps, _column(timed, "step"), _column(timed, "seconds")) / 60
 
 
 def _binned(values: np.ndarray, centre: Callable[[np.ndarray], float] = np.mean, *, at_least: int = 1) -> np.ndarray:
-    """At most `MAX_POINTS` values, each the centre of as many neighbours, but of `at_least` so many."""
+    """At most `MAX_POINTS` values, each the centre of a bin of about `at_least` or more neighbours."""
     count = min(MAX_POINTS, -(-len(values) // at_least))
-    return np.array([centre(part) for part in np.array_split(values, count)] if count else [])
+    bins = np.array_split(values, count) if count else []
+    return np.array([centre(part) for part in bins])

@@ -16,7 +16,7 @@ from dragoman.text.tokenizers.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
 Mask = Bool[np.ndarray, "queries keys"]
 LOOKS, LOOKED_AT = "position that looks", "position that is looked at"
 MEANINGS = {"True: may be attended to": style.FIRST, "False: hidden": style.FAINT}
-MOST_WORDS = 40
+MOST_WORDS = 40  # of an example
 MOST_NUMBERED = 24  # positions that all have room for their number
 
 
@@ -35,9 +35,9 @@ def plot_causal_mask(length: int) -> Picture:
 
 
 def plot_example_mask(words: Sequence[str], *, length: int | None = None) -> Picture:
-    """What the decoder may attend to in a batch: no future, no padding, and neither.
+    """The masks of a sentence in a batch, as the decoder uses them: look-ahead, padding, and both.
 
-    The row has the begin of sentence, `words`, and padding up to `length` positions; by default three of padding.
+    The sentence is the begin of sentence, `words`, and padding up to `length` positions, by default three of padding.
     Raises `UsageError` if it does not fit.
     """
     tokens = [SPECIAL_TOKENS[BOS_ID], *words]

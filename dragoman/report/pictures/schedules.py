@@ -1,4 +1,4 @@
-"""Learning-rate schedules (section 5.3 of the paper)."""
+"""Pictures of learning-rate schedules (section 5.3 of the paper)."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -15,10 +15,11 @@ from dragoman.report.pictures.picture import Picture
 from dragoman.training.schedule import learning_rate
 
 Curves = Mapping[str, TrainingConfig]
-"""The label of each line, and the settings it follows."""
+"""Labels of lines, and the settings that each line follows."""
 
 SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
 KEYS = ("schedule", "learning_rate", "d_model", "warmup", "decay", "max_steps")
+"""Settings that the text of a curve may have."""
 POINTS = 500  # of a line
 
 
@@ -55,8 +56,10 @@ def example_schedules(steps: int) -> dict[str, Curves]:
         )
         for d_model, warmup in ((512, 4000), (512, 8000), (256, 4000))
     }
-    every = {name: TrainingConfig(schedule=name, warmup=max(1, steps // 10), max_steps=steps) for name in SCHEDULES}
-    return {"The paper's, equation 3": paper, "All, with the same peak and warm-up": every}
+    all_schedules = {
+        name: TrainingConfig(schedule=name, warmup=max(1, steps // 10), max_steps=steps) for name in SCHEDULES
+    }
+    return {"The paper's, equation 3": paper, "All, with the same peak and warm-up": all_schedules}
 
 
 def read_curve(text: str, *, steps: int) -> TrainingConfig:
@@ -71,7 +74,8 @@ def read_curve(text: str, *, steps: int) -> TrainingConfig:
             raise UsageError(f"`{part}` in `{text}` is no setting of a schedule; give KEY=VALUE of {', '.join(KEYS)}.")
         settings[key.strip()] = value
     d_model = settings.pop("d_model", None)
-    settings = ({"schedule": "inverse_sqrt"} if d_model else {}) | settings
+    if d_model:
+        settings.setdefault("schedule", "inverse_sqrt")
     config = load_config({}, {"training": parse_settings(f"{key}={value}" for key, value in settings.items())}).training
     if d_model is None:
         return config
@@ -83,6 +87,6 @@ def read_curve(text: str, *, steps: int) -> TrainingConfig:
 
 
 def _shown_steps(steps: int, warmup: int) -> Int[np.ndarray, " shown"]:
-    """Evenly spaced steps; always with the step of the peak learning rate."""
+    """Evenly spaced steps for a line; always includes the step of the peak learning rate."""
     even = np.linspace(1, steps, min(steps, POINTS)).round().astype(int)
     return np.unique([*even, min(warmup, steps)])

@@ -1,4 +1,4 @@
-"""How sentence pairs are shared out for training, validation and test."""
+"""Picture of the split: how many sentence pairs are for training, validation and test."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,8 @@ from dragoman.storage.run_directory import RunDirectory
 
 
 def read_split(run: Path) -> dict[str, int]:
-    """The sentence pairs of each part of the run in the model directory `run`; raises `DataError` if there is none."""
+    """The number of sentence pairs in each part of the run in the model directory `run`. Raises `DataError` if there is
+    none."""
     directory = RunDirectory(run)
     if not directory.data.is_dir():
         raise DataError(f"{run} holds no run with its data; give a folder that `dragoman train` wrote.")
@@ -25,14 +26,15 @@ def plot_split(counts: Mapping[str, int]) -> Picture:
         raise UsageError("There is no split to draw: all parts have 0 sentence pairs.")
     figure = style.new_figure(7.2, 1.3)
     axes = figure.subplots()
-    start, parts = 0, {}
+    start = 0
+    colors = {}
     for (name, count), color in zip(counts.items(), style.COLORS, strict=False):
         axes.barh(0, count, left=start, color=color, edgecolor="white", linewidth=1)
         share = "< 0.1 %" if 0 < count / total < 0.001 else f"{100 * count / total:.1f} %"
-        parts[f"{name}: {count:,} ({share})"] = color
+        colors[f"{name}: {count:,} ({share})"] = color
         start += count
     style.dress(axes, title=f"{total:,} sentence pairs")
     axes.set(xlim=(0, total), xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    style.add_colors_below(figure, parts)
+    style.add_colors_below(figure, colors)
     return figure

@@ -48,7 +48,7 @@ def dress(axes: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") ->
 
 
 def dress_curves(axes: Axes, *, title: str, xlabel: str, ylabel: str) -> None:
-    """The same for curves: with a grid and few ticks, if possible at whole numbers."""
+    """Write title and labels around the axes of curves, with a grid and few ticks, if possible at whole numbers."""
     dress(axes, title=title, xlabel=xlabel, ylabel=ylabel)
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     axes.xaxis.set_major_formatter("{x:,.12g}")
@@ -56,25 +56,25 @@ def dress_curves(axes: Axes, *, title: str, xlabel: str, ylabel: str) -> None:
 
 
 def add_legend(parent: Axes | FigureBase, **options: object) -> None:
-    """Names of lines or colours, in some axes or for a whole figure."""
+    """Add a legend with the names of lines or colours, in some axes or for a whole figure."""
     parent.legend(**({"frameon": False, "labelcolor": INK, "fontsize": LABEL} | options))
 
 
 def add_legend_below(figure: FigureBase, handles: Sequence[Artist], **options: object) -> None:
-    """One legend for all axes of a figure or a part of one, with as many entries side by side as have room."""
+    """Add one legend for all axes of a figure or of a part of it, with as many entries side by side as have room."""
     width = 0.066 * max(len(handle.get_label()) for handle in handles) + 0.65  # inches of an entry
     columns = max(1, int(figure.bbox.width / figure.dpi / width))
     add_legend(figure, handles=handles, loc="outside lower left", ncols=columns, **options)
 
 
 def add_colors_below(figure: Picture, meanings: Mapping[str, str]) -> None:
-    """A legend of colours: a square for each text."""
+    """Add a legend of colours: a square for each text."""
     patches = [Patch(color=color, label=text) for text, color in meanings.items()]
     add_legend_below(figure, patches, handlelength=1, handleheight=1)
 
 
 def add_colorbar(image: object, axes: Axes | Sequence[Axes], *, label: str, shrink: float = 1.0) -> None:
-    """The scale of the colours of `image`."""
+    """Add the scale of the colours of `image`."""
     figure = (axes[0] if isinstance(axes, Sequence) else axes).figure
     bar = figure.colorbar(image, ax=axes, aspect=30, shrink=shrink, pad=0.02)
     bar.outline.set_visible(False)
@@ -82,25 +82,31 @@ def add_colorbar(image: object, axes: Axes | Sequence[Axes], *, label: str, shri
 
 
 def frameless(axes: Axes) -> None:
-    """Without lines around a matrix and ticks at it; columns are named above it."""
+    """Remove the lines around a matrix and the ticks at it, and put the names of columns above it."""
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.xaxis.set_label_position("top")
     axes.spines[:].set_visible(False)
 
 
 def name_rows_and_columns(axes: Axes, rows: Sequence[str], columns: Sequence[str], *, upright: bool = False) -> None:
-    """Words beside each row and above each column: upright over narrow columns, else slanted unless they are short."""
+    """Write a word beside each row and above each column.
+
+    Words above columns are turned by 90 degrees if they are to be `upright`, else by 45 degrees unless all are short.
+    """
     rows, columns = [short(word) for word in rows], [short(word) for word in columns]
     # "$" in a word is no formula.
     text = {"parse_math": False, "fontfamily": font_families(), "fontsize": TITLE - 1}
-    turned = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if is_slanted(columns) else {}
-    turned = {"rotation": 90} if upright else turned
+    turned = {}
+    if upright:
+        turned = {"rotation": 90}
+    elif is_slanted(columns):
+        turned = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(columns)), columns, **text, **turned)
     axes.set_yticks(range(len(rows)), rows, **text)
 
 
 def is_slanted(columns: Sequence[str]) -> bool:
-    """Whether these words over columns have no room side by side."""
+    """Whether these words above columns have no room side by side."""
     return max(map(len, columns)) > 4
 
 
@@ -111,7 +117,7 @@ def short(word: str) -> str:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Style of line `number`, counted from 0, among several: another colour each, every other one dashed.
+    """Style of line `number`, counted from 0: colours take turns, and every other line is dashed.
 
     A dashed line lies above the others, so that two equal lines are both visible.
     """
@@ -120,7 +126,7 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, **style: object) -> None:
-    """Plots a curve, with markers if there are few points, so that a single point is visible."""
+    """Plot a curve, with markers if there are few points, so that a single point is visible."""
     if len(x):
         marker = "o" if len(x) <= 30 else ""
         axes.plot(x, y, **({"marker": marker, "markersize": 3.5, "linewidth": 1.6} | style))

@@ -35,7 +35,7 @@ const thumbnails = Object.values(attentions).flatMap((attention) => {
   grid.style.gridTemplateColumns = `auto repeat(${heads.length}, auto)`;
   grid.style.setProperty("--size", heads.length > 6 ? "42px" : "60px");
   find("grids").append(make("figure", {}, make("figcaption", { textContent: NAMES[attention.kind] }), grid));
-  rove(grid, buttons.map((each) => each.button), heads.length);
+  rove(grid, buttons.map(({ button }) => button), heads.length);
   return buttons;
 });
 
@@ -48,9 +48,9 @@ function paintThumbnails() {
 function choosePicture(kind, layer, head) {
   Object.assign(view, { kind, layer, head });
   const attention = attentions[kind];
-  for (const each of thumbnails) {
-    const pressed = each.kind === kind && each.layer === layer && each.head === head;
-    each.button.setAttribute("aria-pressed", pressed);
+  for (const thumbnail of thumbnails) {
+    const pressed = thumbnail.kind === kind && thumbnail.layer === layer && thumbnail.head === head;
+    thumbnail.button.setAttribute("aria-pressed", pressed);
   }
   map = attention.map(layer, head, view.byWord);
   find("map-title").textContent = title(kind, layer, head);
@@ -135,10 +135,10 @@ function drawLines({ rows, columns }) {
     lit.replaceChildren();
     const pointed = row !== null || column !== null;
     find("lines").classList.toggle("pointed", pointed);
-    const mark = (labels, own, other, weight) =>
+    const mark = (labels, chosen, opposite, weight) =>
       labels.forEach((label, index) => {
-        const share = other === null || own !== null ? 0 : Math.max(0, weight(index));
-        label.classList.toggle("chosen", index === own);
+        const share = opposite === null || chosen !== null ? 0 : Math.max(0, weight(index));
+        label.classList.toggle("chosen", index === chosen);
         label.style.setProperty("--share", share);
         label.dataset.share = share >= 0.005 ? percent(share) : "";
       });

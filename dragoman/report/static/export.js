@@ -64,7 +64,7 @@ function treePicture() {
     const size = { x, y, width: NODE_WIDTH, height: NODE_HEIGHT, rx: Math.min(parseFloat(style.borderTopLeftRadius), NODE_HEIGHT / 2) };
     const dashes = style.borderTopStyle === "dashed" ? { "stroke-dasharray": 4 } : {};
     const line = { fill: style.backgroundColor, stroke: style.borderTopColor, "stroke-width": style.borderTopWidth, ...dashes };
-    const [name, figure] = [...box.children].map((each) => each.textContent);
+    const [name, figure] = [...box.children].map((child) => child.textContent);
     const text = { y: y + 18, fill: style.color, "font-size": 12 };
     const short = name.length > 11 ? `${name.slice(0, 10)}…` : name;
     return [

@@ -42,14 +42,14 @@ function drawHead() {
   const { kind, row, step } = looking, names = piecesOf(data.attention[kind].columns);
   const query = vectorsOf("query", looking)[row], keys = vectorsOf("key", looking), values = vectorsOf("value", looking);
   const hidden = names.map((_, column) => kind === "decoder" && column > row);
-  const products = keys.map((key) => key.map((each, feature) => each * query[feature]));
-  const scores = products.map((each) => total(each) / Math.sqrt(query.length));
+  const products = keys.map((key) => key.map((number, feature) => number * query[feature]));
+  const scores = products.map((product) => total(product) / Math.sqrt(query.length));
   const temperature = 10 ** Number(find("temperature").value);
   const highest = Math.max(...scores.filter((_, column) => !hidden[column]));
   const powers = scores.map((score, column) => (hidden[column] ? 0 : Math.exp((score - highest) / temperature)));
   const weights = powers.map((power) => power / total(powers));
-  const given = values.map((value, column) => value.map((each) => each * weights[column]));
-  const result = query.map((_, feature) => total(given.map((each) => each[feature])));
+  const given = values.map((value, column) => value.map((number) => number * weights[column]));
+  const result = query.map((_, feature) => total(given.map((vector) => vector[feature])));
   const [keySize, productSize, valueSize] = [largestOf(query, ...keys), largestOf(...products), largestOf(...values)];
 
   const number = (text) => make("td", { className: "number", textContent: text });

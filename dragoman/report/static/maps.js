@@ -75,8 +75,8 @@ class Attention {
     const size = this.rowAxis.pieces.length * this.columnAxis.pieces.length;
     const heads = head === null ? [...Array(this.heads).keys()] : [head];
     const weights = new Float32Array(size);
-    for (const each of heads) {
-      const start = (layer * this.heads + each) * size;
+    for (const index of heads) {
+      const start = (layer * this.heads + index) * size;
       for (let i = 0; i < size; i++) weights[i] += WEIGHTS[this.bytes[start + i]] / heads.length;
     }
     return weights;

@@ -1,27 +1,27 @@
 // What the translation becomes without each word of the source.
 
-/** The words of a text, each with whether it is missing, or elsewhere, in the other one: a longest common subsequence. */
+/** The words of a text, and whether each is outside of the longest common subsequence with another text. */
 function changedWords(text, other) {
-  const [own, others] = [text, other].map((each) => each.split(/(?<=\s)/u));
-  const longest = own.map(() => new Uint16Array(others.length + 1)).concat([new Uint16Array(others.length + 1)]);
-  const equal = (i, j) => own[i].trim() === others[j].trim();
-  for (let i = own.length - 1; i >= 0; i--) {
+  const [words, others] = [text, other].map((text) => text.split(/(?<=\s)/u));
+  const longest = words.map(() => new Uint16Array(others.length + 1)).concat([new Uint16Array(others.length + 1)]);
+  const equal = (i, j) => words[i].trim() === others[j].trim();
+  for (let i = words.length - 1; i >= 0; i--) {
     for (let j = others.length - 1; j >= 0; j--) {
       longest[i][j] = equal(i, j) ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
     }
   }
-  const found = [];
-  for (let i = 0, j = 0; i < own.length; ) {
+  const marked = [];
+  for (let i = 0, j = 0; i < words.length; ) {
     if (j < others.length && equal(i, j)) {
-      found.push({ text: own[i], changed: false });
+      marked.push({ text: words[i], changed: false });
       [i, j] = [i + 1, j + 1];
     } else if (j < others.length && longest[i][j + 1] >= longest[i + 1][j]) {
       j++;
     } else {
-      found.push({ text: own[i++], changed: true });
+      marked.push({ text: words[i++], changed: true });
     }
   }
-  return found;
+  return marked;
 }
 
 const removed = data.removals ?? [];
@@ -55,6 +55,6 @@ if (removable.length) {
   find("removed").dir = sourceDir;
   find("removed").append(...removable);
   rove(find("removed"), removable);
-  const kept = removed.map((each) => each.probability_kept);
+  const kept = removed.map((removal) => removal.probability_kept);
   chooseRemoved(kept.indexOf(Math.min(...kept)));
 }

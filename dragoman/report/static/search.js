@@ -23,8 +23,8 @@ function layOut() {
     const parent = nodes[index].parent;
     reach[parent] = Math.max(reach[parent], reach[index]);
   }
-  const heirs = children.map((own) =>
-    own.reduce((one, other) => {
+  const heirs = children.map((siblings) =>
+    siblings.reduce((one, other) => {
       if (one === undefined || best.has(other)) return other;
       return best.has(one) || reach[one] >= reach[other] ? one : other;
     }, undefined),
@@ -106,13 +106,13 @@ function follow(index) {
   for (const box of marked) box.classList.remove("chosen", "cursor");
   current = index;
   const way = trail(index);
-  marked = way.map((each) => boxes[each]);
+  marked = way.map((ancestor) => boxes[ancestor]);
   for (const box of marked) box.classList.add("chosen");
   boxes[index].classList.add("cursor");
   chosenPath.setAttribute("d", way.slice(1).map(branch).join(""));
   const node = nodes[index], rank = rankOf.get(index);
-  rows.forEach((row, each) => row.classList.toggle("chosen", each === rank));
-  const prefix = way.slice(1).map((each) => nodes[each].text).join("").replaceAll("▁", " ").trim();
+  rows.forEach((row, number) => row.classList.toggle("chosen", number === rank));
+  const prefix = way.slice(1).map((ancestor) => nodes[ancestor].text).join("").replaceAll("▁", " ").trim();
   const fates = { kept: "kept", dropped: "dropped" };
   const fate = fates[node.state] ?? `translation ${rank + 1}, score ${signed(hypotheses[rank].score)}`;
   find("prefix").textContent = index

@@ -62,8 +62,8 @@ for line in sys.stdin:
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_argos_translate_installs_the_package_and_translates(tmp_path, dragoman):
     packages = "argostranslate==1.11.0 stanza==1.10.1 minisbd==0.9.5 emoji networkx requests urllib3 certifi idna"
-    own = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "packages"]
-    if subprocess.run([*own, *packages.split(), "charset_normalizer"]).returncode:
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "packages"]
+    if subprocess.run([*install, *packages.split(), "charset_normalizer"]).returncode:
         pytest.skip("pip has no network")
     settings = ["training.max_steps=300", "training.max_tokens=1024"]
     assert dragoman("train", "builtin:grammar:2000", "--output", tmp_path / "model", *settings)[0] == 0
@@ -73,12 +73,13 @@ def test_argos_translate_installs_the_package_and_translates(tmp_path, dragoman)
     places = {"PYTHONPATH": str(tmp_path / "packages"), "HOME": str(tmp_path)}
     environment = os.environ | places | {"ARGOS_COMPUTE_TYPE": "float32"}
     sentences = [source for source, _ in Bitext.open("builtin:grammar:50:test")]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, tmp_path / "out/en_fr.argosmodel"],
         input="\n".join(sentences), capture_output=True, text=True, env=environment, encoding="utf-8",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     directory = ModelDirectory.load(tmp_path / "model")
     sources = directory.source_tokenizer.encode_batch(sentences)
-    found = search(directory, sources, beam_size=4, length_penalty=0.2, beams=FirstBeams)  # as Argos Translate asks for
-    assert done.stdout.split("\n")[:-1] == directory.target_tokenizer.decode_batch([ids for ids, _ in found])
+    # Beam and length penalty are those of Argos Translate.
+    translations = search(directory, sources, beam_size=4, length_penalty=0.2, beams=FirstBeams)
+    assert process.stdout.split("\n")[:-1] == directory.target_tokenizer.decode_batch([ids for ids, _ in translations])

@@ -104,18 +104,18 @@ def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
     (tmp_path / "runtime").mkdir()
     for file in RUNTIME:  # the page itself is tested in test_web.py
         (tmp_path / "runtime" / file).touch()
-    told = [each.strip() for each in row(name)[TARGETS_IN_DOCS.index(target) + 1].split(":")]
+    answer = [part.strip() for part in row(name)[TARGETS_IN_DOCS.index(target) + 1].split(":")]
     if reason:
-        assert told[0] == "no"
+        assert answer[0] == "no"
         with pytest.raises(UsageError, match=f"{target} cannot express this model"):
             export(models[name], tmp_path / "out", target, options)
         assert not (tmp_path / "out").exists()
         return
-    assert told == ["yes"]
+    assert answer == ["yes"]
     proof = export(models[name], tmp_path / "out", target, options)
-    for found in proof.agreements.values():
-        assert found.identical == found.sentences == len(FEW)
-        assert found.largest_difference < 1e-3
+    for agreement in proof.agreements.values():
+        assert agreement.identical == agreement.sentences == len(FEW)
+        assert agreement.largest_difference < 1e-3
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "onnx", "transformers"])
@@ -131,7 +131,7 @@ def test_engines_agree_up_to_the_last_position(tokenizer, target, tmp_path):
         text = longer
     options = ExportOptions(sentences=[text], quantization="float32")
     proof = export(tmp_path / "model", tmp_path / "out", target, options)
-    assert all(found.identical == 1 for found in proof.agreements.values())
+    assert all(agreement.identical == 1 for agreement in proof.agreements.values())
     with pytest.raises(UsageError, match="Sentence 1 has more than the 24 tokens that the format has positions for"):
         export(tmp_path / "model", tmp_path / "none", target, ExportOptions(sentences=[f"{longer} {text}"]))
 
@@ -153,43 +153,45 @@ def test_import_and_export_are_inverse(models, name, tmp_path):
     import_pretrained(tmp_path / "theirs", tmp_path / "again", languages=languages)
     first, again = ModelDirectory.load(models[name]), ModelDirectory.load(tmp_path / "again")
     assert again.model.config == first.model.config
-    assert [each.to_json() for each in again.tokenizers] == [each.to_json() for each in first.tokenizers]
-    own, other = (load_file(path / "model.safetensors") for path in (models[name], tmp_path / "again"))
-    assert own.keys() == other.keys()
-    assert all(torch.equal(own[key], other[key]) for key in own)
+    assert [tokenizer.to_json() for tokenizer in again.tokenizers] == [
+        tokenizer.to_json() for tokenizer in first.tokenizers
+    ]
+    weights, weights_again = (load_file(path / "model.safetensors") for path in (models[name], tmp_path / "again"))
+    assert weights.keys() == weights_again.keys()
+    assert all(torch.equal(weights[key], weights_again[key]) for key in weights)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_was_written_for_transformers_translates_the_same_when_it_comes_back(models, name, tmp_path):
-    told = row(name)[-1]
+    answer = row(name)[-1]
     if refusal(ModelDirectory.load(models[name]), "transformers"):
-        assert told == "no"
+        assert answer == "no"
         return
-    assert told == "yes"
+    assert answer == "yes"
     export(models[name], tmp_path / "theirs", "transformers", ExportOptions(sentences=FEW))
     import_pretrained(tmp_path / "theirs", tmp_path / "again", languages=LANGUAGES.get(name, (None, None)))
     first, again = Translator.load(models[name]), Translator.load(tmp_path / "again")
     assert again.languages == first.languages
     assert again.decoding == first.decoding
-    for found, wanted in zip(again.translate(FEW), first.translate(FEW), strict=True):
-        assert (found.text, found.tokens) == (wanted.text, wanted.tokens)
-        assert found.score == pytest.approx(wanted.score, abs=1e-4)
+    for translation, expected in zip(again.translate(FEW), first.translate(FEW), strict=True):
+        assert (translation.text, translation.tokens) == (expected.text, expected.tokens)
+        assert translation.score == pytest.approx(expected.score, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", pretrained_models.some_slow(["bpe", "unigram", "char", "word"], quick=["bpe"]))
 def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, tmp_path):
     texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
-    own = Tokenizer.train(texts, vocab_size=340, kind=kind, symbols=[*SLOTS, "<x>"])
-    sizes = {"source_vocab_size": own.vocab_size, "target_vocab_size": own.vocab_size, "share_embeddings": True}
+    tokenizer = Tokenizer.train(texts, vocab_size=340, kind=kind, symbols=[*SLOTS, "<x>"])
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), tokenizer.vocab_size) | {"share_embeddings": True}
     model = Transformer(TransformerConfig(**(SMALL | sizes | {"norm_order": "post"}))).eval()
     pretrained_models.randomise(model, end=3, seed=1)
     style = SourceStyle.learn([(text, text) for text in texts])
     style = style.model_copy(update={"translated": ["TV"]})
-    ModelDirectory(model, own, own, "en", "fr", style=style).save(tmp_path / "model")
+    ModelDirectory(model, tokenizer, tokenizer, "en", "fr", style=style).save(tmp_path / "model")
     texts = ["The TV of 12 MEN <x> is at https://a.org.", "THE RED HOUSE IS OLD 99 TIMES", "  the\tcat\n 雪 "]
     export(tmp_path / "model", tmp_path / "theirs", "transformers", ExportOptions(sentences=texts))
     theirs = AutoTokenizer.from_pretrained(tmp_path / "theirs")
-    assert [theirs(text).input_ids for text in texts] == [[*ids, 3] for ids in own.encode_batch(texts)]
+    assert [theirs(text).input_ids for text in texts] == [[*ids, 3] for ids in tokenizer.encode_batch(texts)]
     import_pretrained(tmp_path / "theirs", tmp_path / "again")
     first, again = (ModelDirectory.load(tmp_path / name) for name in ("model", "again"))
     assert again.source_tokenizer.to_json() == first.source_tokenizer.to_json()
@@ -213,33 +215,36 @@ def test_the_script_beside_the_model_translates_text(models, tmp_path, target, b
     if refusal(directory, target):
         return
     export(models[name], out, target, ExportOptions(sentences=FEW))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, out / "translate.py"],
         input="\n".join(FEW), capture_output=True, text=True, timeout=60, encoding="utf-8",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     sources = directory.source_tokenizer.encode_batch(FEW)
-    found = TARGETS[target].search(out, directory, sources, beam_size=beam_size, length_penalty=1.0)
-    texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in found]
-    assert done.stdout.split("\n")[:-1] == texts
+    translations = TARGETS[target].search(out, directory, sources, beam_size=beam_size, length_penalty=1.0)
+    texts = [directory.target_tokenizer.decode(ids).strip() for ids, _ in translations]
+    assert process.stdout.split("\n")[:-1] == texts
 
 
 @pytest.mark.parametrize("numbers", ["float32", "int8"])
 def test_onnx_stores_a_table_once_that_both_graphs_and_the_projection_share(tokenizer, tmp_path, numbers):
-    size, width, found = 5_003, SMALL["d_model"], {}
+    size, width, copies = 5_003, SMALL["d_model"], {}
     for tied in (True, False):
         sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
         choices = {"tie_projection": tied, "projection_bias": True, "positions": "rotary"}
         model, folder = Transformer(TransformerConfig(**(SMALL | sizes | choices))), tmp_path / str(tied)
         folder.mkdir()
         write_graphs(ModelDirectory(model.eval(), tokenizer, tokenizer), folder, numbers)
-        found[tied] = [
-            sum(size in each.dims and width in each.dims and not each.external_data for each in tensors(folder / name))
+        copies[tied] = [
+            sum(
+                size in tensor.dims and width in tensor.dims and not tensor.external_data
+                for tensor in tensors(folder / name)
+            )
             for name in ("encoder.onnx", "decoder.onnx")
         ]
         table = size * width * (1 if numbers == "int8" else 4)
         assert table <= (folder / "shared.bin").stat().st_size < 1.3 * table
-    assert found == {True: [0, 0], False: [0, 1]}
+    assert copies == {True: [0, 0], False: [0, 1]}
 
 
 def tensors(file: Path) -> list:
@@ -248,23 +253,23 @@ def tensors(file: Path) -> list:
 
 def test_the_readme_tells_how_many_raw_texts_the_script_translates_as_dragoman_does(tmp_path):
     texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
-    own = Tokenizer.train(texts, vocab_size=340, symbols=SLOTS)
-    sizes = {"source_vocab_size": own.vocab_size, "target_vocab_size": own.vocab_size, "share_embeddings": True}
+    tokenizer = Tokenizer.train(texts, vocab_size=340, symbols=SLOTS)
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), tokenizer.vocab_size) | {"share_embeddings": True}
     model = Transformer(TransformerConfig(**(SMALL | sizes | {"projection_bias": True}))).eval()
     pretrained_models.randomise(model, end=3, seed=2)
     model.projection.bias.data[3] = 2.5  # short translations
     style, plain = SourceStyle.learn([(text, text) for text in texts]), SENTENCES
     search = DecodingConfig(max_copies=0)  # a random model repeats itself
-    ModelDirectory(model, own, own, "en", "fr", search, style).save(tmp_path / "model")
+    ModelDirectory(model, tokenizer, tokenizer, "en", "fr", search, style).save(tmp_path / "model")
     special = ["THE RED HOUSE IS OLD.", "The cat sees 1,234 dogs.", "A dog sleeps. The cat sleeps."]
     proof = export(tmp_path / "model", tmp_path / "out", "ctranslate2", ExportOptions(sentences=[*plain, *special]))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, tmp_path / "out/translate.py"],
         input="\n".join(["\ufeff" + plain[0], *plain[1:], *special]), capture_output=True, text=True, timeout=60,
         encoding="utf-8", check=True,
     )  # fmt: skip
-    ours = [each.text for each in Translator.load(tmp_path / "model").translate([*plain, *special], beam_size=5)]
-    same = [own == other for own, other in zip(done.stdout.split("\n")[:-1], ours, strict=True)]
+    ours = Translator.load(tmp_path / "model").translate([*plain, *special], beam_size=5)
+    same = [text == our.text for text, our in zip(process.stdout.split("\n")[:-1], ours, strict=True)]
     assert not any(same[-3:])  # unusual case, a number, and two sentences
     assert 0 < sum(same) == proof.same_as_translate
     card = " ".join((tmp_path / "out/README.md").read_text().split())
@@ -297,12 +302,12 @@ def test_eight_bits_tell_how_far_they_agree(models, tmp_path, dragoman):
     (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
     command = f"export {model} {tmp_path / 'out'} --to ctranslate2 --quantization int8 --json"
     code, out, _ = dragoman(*command.split(), "--sentences", tmp_path / "text")
-    told = json.loads(out)
+    proof = json.loads(out)
     assert code == 0
-    assert told["numbers"] == "int8"
-    assert told["agreements"]["greedy"]["sentences"] == len(SENTENCES)
+    assert proof["numbers"] == "int8"
+    assert proof["agreements"]["greedy"]["sentences"] == len(SENTENCES)
     card = (tmp_path / "out/README.md").read_text()
-    assert f"| greedy | {told['agreements']['greedy']['identical']} of 5 |" in card
+    assert f"| greedy | {proof['agreements']['greedy']['identical']} of 5 |" in card
     assert "ctranslate2 " in card
 
 
@@ -325,7 +330,7 @@ def test_a_model_directory_in_eight_bits_is_a_quarter_as_large_and_says_what_it_
 def test_scales_of_another_matrix_are_refused(models, tmp_path):
     ModelDirectory.load(models["RMSNorm"]).save(tmp_path, int8=True)
     weights = load_file(tmp_path / "model.safetensors")
-    name = next(each for each in weights if each.endswith(".scale"))
+    name = next(weight for weight in weights if weight.endswith(".scale"))
     save_file(weights | {name: weights[name][1:]}, tmp_path / "model.safetensors")
     with pytest.raises(DataError, match="copy the model again"):
         ModelDirectory.load(tmp_path)

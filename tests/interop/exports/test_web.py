@@ -97,18 +97,18 @@ class Handler(SimpleHTTPRequestHandler):
 
     def guess_type(self, path: object) -> str:
         """The few types that old web servers know."""
-        known = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-        return known.get(Path(str(path)).suffix, "application/octet-stream")
+        types = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+        return types.get(Path(str(path)).suffix, "application/octet-stream")
 
     def do_GET(self) -> None:
-        known = {
+        contents = {
             "/test.html": TEST_PAGE,
             "/cases.html": CASES_PAGE,
             "/sentences": json.dumps(self.server.sentences),
         }
         case, _, path = self.path.removeprefix("/case-").partition("/")
-        if self.path in known:
-            self.answer(self.path, known[self.path].encode())
+        if self.path in contents:
+            self.answer(self.path, contents[self.path].encode())
         elif case in CASES and (self.server.folder / path).is_file():
             changed, change, _ = CASES[case]
             content = (self.server.folder / path).read_bytes()
@@ -149,7 +149,7 @@ def runtime(tmp_path_factory) -> Path:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     try:
-        return web._fetched(tmp_path_factory.mktemp("runtime"))
+        return web._downloaded(tmp_path_factory.mktemp("runtime"))
     except DataError as error:
         pytest.skip(f"npm has no network: {error}")
 
@@ -182,7 +182,9 @@ def test_the_tokenizer_of_the_page_is_that_of_dragoman_for_any_text(kind, tmp_pa
         pytest.skip("node is not installed")
     odd = [chr(code) for code in range(0x20000) if chr(code).isspace() or unicodedata.category(chr(code)) == "Cf"]
     odd += ["\x00", "\x1a", "e\u0301", "\u1e9b\u0323", "\U0001f1eb\U0001f1f7", "\ufdd0", "\uffff", "\u0915\u093f"]
-    texts = [form.format(each) for each in odd for form in ("{0}", "{0}The red{0}cat. {0}", " {0}{0}a{0} {0}b{0}1")]
+    texts = [
+        form.format(character) for character in odd for form in ("{0}", "{0}The red{0}cat. {0}", " {0}{0}a{0} {0}b{0}1")
+    ]
     texts += SPACES
     corpus = [text for pair in Bitext.open("builtin:grammar:200") for text in pair]
     tokenizer = Tokenizer.train([*corpus, *map(normalised, texts)], vocab_size=700, kind=kind)
@@ -190,11 +192,11 @@ def test_the_tokenizer_of_the_page_is_that_of_dragoman_for_any_text(kind, tmp_pa
     (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     (tmp_path / "tokenizer.mjs").write_text(read_static("interop/exports/static/web/tokenizer.js"), encoding="utf-8")
     (tmp_path / "test.mjs").write_text(TOKENIZING, encoding="utf-8")
-    done = subprocess.run([node, "test.mjs"], cwd=tmp_path, capture_output=True, encoding="utf-8")
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([node, "test.mjs"], cwd=tmp_path, capture_output=True, encoding="utf-8")
+    assert process.returncode == 0, process.stderr
     wanted = tokenizer.encode_batch(map(normalised, texts))
-    for text, found, ids in zip(texts, json.loads(done.stdout), wanted, strict=True):
-        assert (ascii(text), *found) == (ascii(text), ids, tokenizer.decode(ids))
+    for text, result, ids in zip(texts, json.loads(process.stdout), wanted, strict=True):
+        assert (ascii(text), *result) == (ascii(text), ids, tokenizer.decode(ids))
 
 
 def browser(tmp_path: Path, *arguments: str) -> list[str]:
@@ -230,8 +232,8 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
         rows = [index for index, (_, beams) in enumerate(server.sentences) if beams == size]
         texts = [server.sentences[index][0] for index in rows]
         sources = directory.source_tokenizer.encode_batch(map(normalised, texts))
-        found = search(directory, sources, beam_size=size, length_penalty=1.0)
-        for row, (ids, score) in zip(rows, found, strict=True):
+        translations = search(directory, sources, beam_size=size, length_penalty=1.0)
+        for row, (ids, score) in zip(rows, translations, strict=True):
             theirs = result["found"][row]
             assert theirs[0]["text"] == directory.target_tokenizer.decode(ids)
             assert theirs[0]["score"] == pytest.approx(score, abs=1e-3)
@@ -244,11 +246,11 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_the_page_says_why_it_cannot_start(served, tmp_path):
     server, folder = served
-    for name, said in answer(server, "cases.html", tmp_path).items():
-        assert CASES[name][-1] in said, (name, said)
+    for name, message in answer(server, "cases.html", tmp_path).items():
+        assert CASES[name][-1] in message, (name, message)
     command = browser(tmp_path, "--dump-dom", (folder / "index.html").as_uri())
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
-    assert "Type python -m http.server in this folder" in done.stdout
+    process = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
+    assert "Type python -m http.server in this folder" in process.stdout
 
 
 @pytest.mark.usefixtures("annotations_unchecked")

@@ -31,14 +31,14 @@ class Hub(ThreadingHTTPServer):
         self.damaged, self.broken, self.stays_down = "", "", False
 
     def files(self) -> list[dict]:
-        found = []
+        files = []
         for path in sorted(self.folder.iterdir()):
             content = path.read_bytes()
             large = {"lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}}
             blob = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
-            known = {"rfilename": path.name, "size": len(content), "blobId": blob}
-            found.append(known | (large if path.suffix == ".safetensors" else {}))
-        return found
+            entry = {"rfilename": path.name, "size": len(content), "blobId": blob}
+            files.append(entry | (large if path.suffix == ".safetensors" else {}))
+        return files
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -192,9 +192,9 @@ def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
         assert 2**14 <= first <= (hub.folder / name).stat().st_size // 2
     assert code == 0, errors
     import_pretrained(hub.folder, tmp_path / "whole")
-    found, wanted = (load_file(tmp_path / f"{folder}/{name}") for folder in ("model", "whole"))
-    assert found.keys() == wanted.keys()
-    assert all(torch.equal(found[key], wanted[key]) for key in wanted)
+    weights, expected = (load_file(tmp_path / f"{folder}/{name}") for folder in ("model", "whole"))
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[key], expected[key]) for key in expected)
 
 
 def test_names_that_are_none(run, tmp_path):

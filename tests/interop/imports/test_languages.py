@@ -28,8 +28,10 @@ def test_tags_and_codes_of_any_style_choose_the_language(tmp_path):
     assert plain == tagged[1:]
     translator = Translator(ours)
     texts = ["A cat sleeps. A dog runs. Two men sing.", ">>deu<< A cat sleeps. A dog runs. Two men sing."]
-    german = [each.log_prob for each in Translator(ours.speaking(None, "de")).translate(texts, beam_size=1)]
-    plain, tagged = (each.log_prob for each in translator.translate(texts, beam_size=1))
+    german = [
+        translation.log_prob for translation in Translator(ours.speaking(None, "de")).translate(texts, beam_size=1)
+    ]
+    plain, tagged = (translation.log_prob for translation in translator.translate(texts, beam_size=1))
     assert tagged == pytest.approx(german[0]) == german[1]
     assert tagged != pytest.approx(plain)
     with pytest.raises(UsageError, match="does not know the language 'ja', but fra, deu"):
@@ -52,12 +54,12 @@ def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
     with pytest.raises(UsageError, match="say the target language"):
         Translator.load(tmp_path / "ours")
     translator = Translator.load(tmp_path / "ours", languages=codes)
-    (found,) = translator.translate(["A cat."])
-    assert found.tokens[0] in ("__de__", "deu_Latn")
-    assert found.tokens[0] not in found.text
+    (translation,) = translator.translate(["A cat."])
+    assert translation.tokens[0] in ("__de__", "deu_Latn")
+    assert translation.tokens[0] not in translation.text
     reopened = ModelDirectory.load(tmp_path / "ours").speaking("en-US", codes[1])
     reopened.save(tmp_path / "german")
-    assert Translator.load(tmp_path / "german").translate(["A cat."]) == [found]
+    assert Translator.load(tmp_path / "german").translate(["A cat."]) == [translation]
 
 
 def legacy_nllb(folder: Path) -> Path:
@@ -77,15 +79,18 @@ def test_the_forced_language_is_no_prediction_in_scores_and_pictures(make, token
     statistics = evaluate_pairs([ours], pairs, search=ours.decoding, precision="float32", workers=1).tokens
     assert statistics.num_tokens == len(scored.tokens)  # without the language, with the end
     assert statistics.perplexity == pytest.approx(math.exp(-scored.log_prob / statistics.num_tokens), rel=1e-4)
-    seen = inspect_translation(ours, source, target=target)
-    assert seen.log_probs == pytest.approx(scored.token_log_probs, abs=1e-4)
-    assert seen.alternatives[0] == [(token, 1.0)]
-    assert [each.word for each in seen.removals] == ["A", "cat."]
-    assert len(seen.alternatives[1]) == 5
-    assert {node.token for node in seen.search.nodes if node.parent == 0} == set(ours.target_tokenizer.encode(""))
-    own = inspect_translation(ours, source, beam_size=1)
-    (found,) = Translator(ours).translate([source], beam_size=1)
-    assert (own.target_text, own.score) == (found.text, pytest.approx(found.score, abs=1e-4))
+    inspection = inspect_translation(ours, source, target=target)
+    assert inspection.log_probs == pytest.approx(scored.token_log_probs, abs=1e-4)
+    assert inspection.alternatives[0] == [(token, 1.0)]
+    assert [removal.word for removal in inspection.removals] == ["A", "cat."]
+    assert len(inspection.alternatives[1]) == 5
+    assert {node.token for node in inspection.search.nodes if node.parent == 0} == set(ours.target_tokenizer.encode(""))
+    own_inspection = inspect_translation(ours, source, beam_size=1)
+    (translation,) = Translator(ours).translate([source], beam_size=1)
+    assert (own_inspection.target_text, own_inspection.score) == (
+        translation.text,
+        pytest.approx(translation.score, abs=1e-4),
+    )
     words = word_probabilities(ours, source, target)
     assert [word.text for word in words] == ["Le", "chat"]
     assert math.prod(word.probability for word in words) == pytest.approx(math.exp(sum(scored.token_log_probs[:-1])))
@@ -102,7 +107,7 @@ def test_nllb_with_sentencepiece_alone_has_the_ids_of_fairseq(tmp_path):
     (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": ["eng_Latn", "tyv_Cyrl"]}))
     import_pretrained(folder, tmp_path / "plain", languages=("en", "de"))
     plain = ModelDirectory.load(tmp_path / "plain")
-    pieces, others = (each.source_tokenizer.content.pieces for each in (plain, numbered))
+    pieces, others = (directory.source_tokenizer.content.pieces for directory in (plain, numbered))
     added = pieces.index("<mask>") + 1
     assert pieces[:added] == others[:added]
     assert pieces[added] == "tyv_Cyrl"
@@ -122,8 +127,8 @@ def test_the_command_takes_codes_with_regions_and_scripts(tmp_path, dragoman):
     models.nllb(tmp_path / "theirs")
     code, _, err = dragoman("import", tmp_path / "theirs", tmp_path / "ours", "--from", "en-US", "--to", "zh_Hant")
     assert code == 0, err
-    known = ModelDirectory.load(tmp_path / "ours").tokenizers
-    assert [tokenizer.language for tokenizer in known] == ["eng_Latn", "zho_Hant"]
+    tokenizers = ModelDirectory.load(tmp_path / "ours").tokenizers
+    assert [tokenizer.language for tokenizer in tokenizers] == ["eng_Latn", "zho_Hant"]
     code, out, err = dragoman("translate", tmp_path / "ours", "A cat.", "--to", "zho_Hans", "--json")
     assert (code, json.loads(out)["tokens"][0]) == (0, "zho_Hans"), err
     code, _, err = dragoman("translate", tmp_path / "ours", "A cat.", "--to", "zh-TW")

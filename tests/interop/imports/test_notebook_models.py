@@ -36,9 +36,9 @@ def load(files: NotebookFiles, folder: Path, *, note=lambda text: None) -> Model
 def notebook(request, tmp_path_factory) -> NotebookModel:
     if request.param == "keras":
         pytest.importorskip("h5py")
-    made = make(request.param, tmp_path_factory.mktemp(request.param), encoder_layers=1, decoder_layers=1)
-    train(made, steps=70)
-    return made
+    trained = make(request.param, tmp_path_factory.mktemp(request.param), encoder_layers=1, decoder_layers=1)
+    train(trained, steps=70)
+    return trained
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,10 @@ def keras(tmp_path) -> NotebookModel:
 def test_greedy_translations_are_the_notebooks(notebook, imported):
     sentences = [*SOURCES, "The cat zzz", " ".join(["the"] * 17)]
     # The guard against repetitions is Dragoman's own.
-    found = [t.text for t in Translator.load(imported).translate(sentences, beam_size=1, max_copies=0)]
-    assert found == [notebook.translate(sentence) for sentence in sentences]
-    known = [" ".join(notebook.words[id_] for id_ in notebook.encode_target(text)[1:-1]) for text in TARGETS]
-    assert sum(text == learned for text, learned in zip(found, known, strict=False)) >= 17
+    translations = [t.text for t in Translator.load(imported).translate(sentences, beam_size=1, max_copies=0)]
+    assert translations == [notebook.translate(sentence) for sentence in sentences]
+    targets = [" ".join(notebook.words[id_] for id_ in notebook.encode_target(text)[1:-1]) for text in TARGETS]
+    assert sum(text == learned for text, learned in zip(translations, targets, strict=False)) >= 17
 
 
 def test_log_probabilities_are_the_notebooks_in_another_order(notebook, imported):
@@ -98,7 +98,7 @@ def test_the_directory_is_one_like_any_other(notebook, imported):
     (translation,) = translator.translate(["The cat."], beam_size=3, n_best=2, alignments=True)
     assert len(translation.alternatives) == 1
     long = translator.translate(["the cat " * 31, "cat " * 17, "cat " * 19], beam_size=2)
-    assert all(isinstance(each.text, str) for each in long)
+    assert all(isinstance(translation.text, str) for translation in long)
     stored = load_file(imported / "model.safetensors")
     config = json.loads((imported / "config.json").read_text())["model"]
     assert stored["projection.weight"].shape == (config["target_vocab_size"], config["d_model"])
@@ -169,15 +169,15 @@ def test_the_reference_cases_through_a_model_directory(tmp_path, style):
 def test_a_token_that_the_notebook_lacks_is_never_predicted():
     model = from_notebook(random_weights("prenorm", Sizes()), style="prenorm", num_heads=3)
     source_rows, target_rows = [None, 5, *range(5), *range(6, 53)], [3, None, *range(3), *range(4, 47), None]
-    other = reordered(model, source_rows, target_rows)
+    new_model = reordered(model, source_rows, target_rows)
     source, target = torch.tensor([[7, 4, 31]]), torch.tensor([[3, 2, 40]])
     theirs = torch.tensor([[source_rows[i] for i in source[0]]]), torch.tensor([[target_rows[i] for i in target[0]]])
     visible = torch.ones_like(source, dtype=torch.bool)
     with torch.no_grad():
-        ours = other(source, target, visible).log_softmax(-1)
+        ours = new_model(source, target, visible).log_softmax(-1)
         expected = model(*theirs, visible).log_softmax(-1)
-    known = [index for index, row in enumerate(target_rows) if row is not None]
-    torch.testing.assert_close(ours[..., known], expected[..., [target_rows[i] for i in known]], rtol=0, atol=1e-5)
+    shared = [index for index, row in enumerate(target_rows) if row is not None]
+    torch.testing.assert_close(ours[..., shared], expected[..., [target_rows[i] for i in shared]], rtol=0, atol=1e-5)
     assert (ours[..., [1, 48]] < NEVER / 2).all()
     assert ours.isfinite().all()
 
@@ -274,9 +274,9 @@ def test_more_positions_for_targets_allow_longer_translations(keras, tmp_path):
     weights["layers/dense/vars/1"][keras.special[3]] -= 50.0
     save(weights, keras.files.weights)
     load(keras.files, tmp_path)
-    (found,) = Translator.load(tmp_path / "model").search(["The cat."], beam_size=1, max_copies=0)
-    assert len(found[0].tokens) == 23
-    assert not found[0].finished
+    (hypotheses,) = Translator.load(tmp_path / "model").search(["The cat."], beam_size=1, max_copies=0)
+    assert len(hypotheses[0].tokens) == 23
+    assert not hypotheses[0].finished
 
 
 @pytest.mark.parametrize("failure", [OSError("full"), KeyboardInterrupt(), MemoryError()])

@@ -25,9 +25,9 @@ LONG = Sizes(d_model=16, heads=2, encoder_layers=1, decoder_layers=1, positions=
 
 
 def ids(vocab: int, rows: int, length: int) -> torch.Tensor:
-    made = torch.randint(1, vocab, (rows, length), generator=torch.Generator().manual_seed(vocab))
-    made[1, length - 4 :] = 0
-    return made
+    tokens = torch.randint(1, vocab, (rows, length), generator=torch.Generator().manual_seed(vocab))
+    tokens[1, length - 4 :] = 0
+    return tokens
 
 
 def assert_same(style: str, weights: dict[str, torch.Tensor], sizes: Sizes, lengths=(13, 11), given=None):
@@ -130,13 +130,13 @@ def test_a_style_that_does_not_exist_lists_those_that_do():
 @pytest.mark.parametrize("style", STYLES)
 def test_every_missing_extra_and_misshapen_tensor_is_named(style):
     weights = random_weights(style, SMALL)
-    own = [name for name in weights if not name.endswith(".pe")]
-    for name in own:
+    names = [name for name in weights if not name.endswith(".pe")]
+    for name in names:
         with pytest.raises(DataError, match=f"The mapping lacks `{re.escape(name)}`; "):
             from_notebook({key: value for key, value in weights.items() if key != name}, style=style, num_heads=1)
     with pytest.raises(DataError, match="has unknown `surprise`"):
         from_notebook(weights | {"surprise": torch.ones(2)}, style=style, num_heads=1)
-    for name in own[::3]:
+    for name in names[::3]:
         value = torch.ones(4)
         with pytest.raises(DataError, match=rf"`{re.escape(name)}` of shape \(4,\) (does not fit|should be a matrix)"):
             from_notebook(weights | {name: value}, style=style, num_heads=1)

@@ -73,8 +73,8 @@ def reference(theirs):
 def test_source_ids_are_the_same(ours, reference):
     tokenizer, _ = reference
     texts = [*SENTENCES, ">>fra<< The cat sleeps." if ours.source_tokenizer.tagged else "A dog."]
-    found = [[*ids, ours.source_tokenizer.closing.eos] for ids in ours.source_tokenizer.encode_batch(texts)]
-    assert found == [tokenizer(text).input_ids for text in texts]
+    ids_by_dragoman = [[*ids, ours.source_tokenizer.closing.eos] for ids in ours.source_tokenizer.encode_batch(texts)]
+    assert ids_by_dragoman == [tokenizer(text).input_ids for text in texts]
 
 
 def test_log_probabilities_are_the_same(ours, reference):
@@ -86,9 +86,9 @@ def test_log_probabilities_are_the_same(ours, reference):
         ids, labels = torch.tensor([[*ids, end]]), torch.tensor([[*labels, config.eos_id]])
         inputs = torch.cat([torch.tensor([[config.bos_id]]), labels[:, :-1]], 1)
         with torch.inference_mode():
-            found = ours.model(ids, inputs).log_softmax(-1)
-            wanted = model(input_ids=ids, decoder_input_ids=inputs).logits.log_softmax(-1)
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-4)
+            log_probs = ours.model(ids, inputs).log_softmax(-1)
+            expected = model(input_ids=ids, decoder_input_ids=inputs).logits.log_softmax(-1)
+        torch.testing.assert_close(log_probs, expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 4])
@@ -104,23 +104,23 @@ def test_search_finds_the_same(ours, reference, beam_size):
         search = greedy_search(stepper, options) if beam_size == 1 else beam_search(stepper, Beams(beam_size, options))
         pad = ours.model.config.pad_id
         settings = {"forced_bos_token_id": forced[0]} if forced else {"bad_words_ids": [[pad]]}
-        wanted = model.generate(
+        expected = model.generate(
             torch.tensor([[*ids, ours.source_tokenizer.closing.eos]]), num_beams=beam_size, max_new_tokens=LIMIT,
             do_sample=False, length_penalty=1.0, early_stopping=False, forced_eos_token_id=None, **settings,
         )[0, 1:].tolist()  # fmt: skip
-        found = search[0][0]
+        best = search[0][0]
         # At the limit transformers prefers a better-scored translation to one that has come to its end.
-        if ours.model.config.eos_id in wanted[1:] or not found.finished:
-            assert [*found.tokens, ours.model.config.eos_id][:LIMIT] == wanted[: len(found.tokens) + 1]
-        if found.finished:
-            assert sum(translator._work.score([(ids, found.tokens)])[0]) == pytest.approx(found.log_prob, abs=1e-3)
+        if ours.model.config.eos_id in expected[1:] or not best.finished:
+            assert [*best.tokens, ours.model.config.eos_id][:LIMIT] == expected[: len(best.tokens) + 1]
+        if best.finished:
+            assert sum(translator._work.score([(ids, best.tokens)])[0]) == pytest.approx(best.log_prob, abs=1e-3)
 
 
 def test_half_precision_shards_and_pickles_are_read(tmp_path):
     folder = models.marian(tmp_path / "theirs")
     weights = load_file(folder / "model.safetensors")
     import_pretrained(folder, tmp_path / "whole")
-    halves = {name: each.half() for name, each in weights.items()}
+    halves = {name: weight.half() for name, weight in weights.items()}
     torch.save(halves, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     import_pretrained(folder, tmp_path / "pickle")
@@ -129,16 +129,16 @@ def test_half_precision_shards_and_pickles_are_read(tmp_path):
     (folder / "pytorch_model.bin").unlink()
     names = sorted(halves)
     parts = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
-    for file, own in parts.items():
-        save_file({name: halves[name] for name in own}, folder / file)
-    index = {"weight_map": {name: file for file, own in parts.items() for name in own}}
+    for file, part in parts.items():
+        save_file({name: halves[name] for name in part}, folder / file)
+    index = {"weight_map": {name: file for file, part in parts.items() for name in part}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     import_pretrained(folder, tmp_path / "shards")
     names = ("whole", "pickle", "old", "shards")
     whole, *others = (load_file(tmp_path / f"{name}/model.safetensors") for name in names)
-    for other in others:
-        assert whole.keys() == other.keys()
-        assert all(torch.equal(other[name], weight.half().float()) for name, weight in whole.items())
+    for loaded in others:
+        assert whole.keys() == loaded.keys()
+        assert all(torch.equal(loaded[name], weight.half().float()) for name, weight in whole.items())
 
 
 def without(name: str) -> Change:
@@ -216,11 +216,15 @@ def test_the_model_of_marian_itself_is_the_same(marian_folder, tmp_path):
     models.as_npz(marian_folder, folder)
     for name, source in (("from-npz", folder), ("from-transformers", marian_folder)):
         import_pretrained(source, tmp_path / name)
-    found, wanted = (ModelDirectory.load(tmp_path / name) for name in ("from-npz", "from-transformers"))
-    assert found.model.config == dataclasses.replace(wanted.model.config, dropout=found.model.config.dropout)
-    for (name, ours), theirs in zip(found.model.named_parameters(), wanted.model.parameters(), strict=True):
+    from_npz, from_transformers = (ModelDirectory.load(tmp_path / name) for name in ("from-npz", "from-transformers"))
+    assert from_npz.model.config == dataclasses.replace(
+        from_transformers.model.config, dropout=from_npz.model.config.dropout
+    )
+    for (name, ours), theirs in zip(
+        from_npz.model.named_parameters(), from_transformers.model.parameters(), strict=True
+    ):
         assert torch.equal(ours, theirs), name
-    assert found.source_tokenizer.encode("A cat.") == wanted.source_tokenizer.encode("A cat.")
+    assert from_npz.source_tokenizer.encode("A cat.") == from_transformers.source_tokenizer.encode("A cat.")
 
 
 def test_a_model_of_marian_itself_may_have_two_vocabularies_of_different_sizes(tmp_path):
@@ -229,22 +233,25 @@ def test_a_model_of_marian_itself_may_have_two_vocabularies_of_different_sizes(t
     models.as_npz(theirs, tmp_path / "npz")
     import_pretrained(tmp_path / "npz", tmp_path / "ours")
     ours, tokenizer = ModelDirectory.load(tmp_path / "ours"), AutoTokenizer.from_pretrained(theirs)
-    sizes = [len([token for token in each.content.pieces if token[0] != "<"]) for each in ours.tokenizers]
+    sizes = [len([piece for piece in side.content.pieces if piece[0] != "<"]) for side in ours.tokenizers]
     assert sizes[0] < sizes[1]
     ids = ours.source_tokenizer.encode_batch(SENTENCES)
-    assert [[*each, 0] for each in ids] == [tokenizer(text).input_ids for text in SENTENCES]
-    model, known = AutoModelForSeq2SeqLM.from_pretrained(theirs).eval(), sizes[1] + 2  # with </s> and <unk>
+    assert [[*source, 0] for source in ids] == [tokenizer(text).input_ids for text in SENTENCES]
+    model = AutoModelForSeq2SeqLM.from_pretrained(theirs).eval()
+    size = sizes[1] + 2  # with </s> and <unk>
     begin = torch.tensor([[ours.model.config.bos_id]]), torch.tensor([[model.config.decoder_start_token_id]])
-    for each in ids:
-        source, target = torch.tensor([[*each, 0]]), torch.tensor([ours.target_tokenizer.encode("Le chat")])
+    target = torch.tensor([ours.target_tokenizer.encode("Le chat")])
+    for source_ids in ids:
+        source = torch.tensor([[*source_ids, 0]])
         inputs = [torch.cat([first, target], 1) for first in begin]
         with torch.inference_mode():
-            found, wanted = ours.model(source, inputs[0]), model(input_ids=source, decoder_input_ids=inputs[1]).logits
-        torch.testing.assert_close(found[..., :known], wanted[..., :known], rtol=0, atol=1e-4)
+            logits = ours.model(source, inputs[0])
+            expected = model(input_ids=source, decoder_input_ids=inputs[1]).logits
+        torch.testing.assert_close(logits[..., :size], expected[..., :size], rtol=0, atol=1e-4)
     models.as_npz(theirs, tmp_path / "npz", exchanged=True)  # the source now has the larger vocabulary
     import_pretrained(tmp_path / "npz", tmp_path / "exchanged")
-    for found in Translator.load(tmp_path / "exchanged").translate(SENTENCES):
-        assert not any(token.startswith("<unused") for token in found.tokens)
+    for translation in Translator.load(tmp_path / "exchanged").translate(SENTENCES):
+        assert not any(token.startswith("<unused") for token in translation.tokens)
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,12 @@ def test_ids_log_probabilities_and_searches_are_those_of_transformers(name, numb
     cases = json.loads((SAMPLES / name / "expected.json").read_text(encoding="utf-8"))
     assert len(cases) >= number
     for case in cases[:number]:
-        spoken = directory.speaking(case.get("source_language"), case.get("target_language"))
-        translator = Translator(spoken)
-        source, target = spoken.source_tokenizer.encode(case["source"]), spoken.target_tokenizer.encode(case["target"])
+        speaking = directory.speaking(case.get("source_language"), case.get("target_language"))
+        translator = Translator(speaking)
+        source, target = (
+            speaking.source_tokenizer.encode(case["source"]),
+            speaking.target_tokenizer.encode(case["target"]),
+        )
         assert [*source, config.eos_id] == case["source_ids"]
         assert [*target, config.eos_id] == case["target_ids"]
         ids, labels = torch.tensor([case["source_ids"]]), torch.tensor([case["target_ids"]])
@@ -45,13 +48,13 @@ def test_ids_log_probabilities_and_searches_are_those_of_transformers(name, numb
         log_probs = predictions([directory.model], ids, inputs, labels).log_probs
         assert float(log_probs.sum()) == pytest.approx(case["target_log_probability"], abs=1e-3)
         (scored,) = translator.score([(case["source"], case["target"])])
-        given = len(spoken.target_tokenizer.encode(""))  # the language, which is no prediction
+        given = len(speaking.target_tokenizer.encode(""))  # the language, which is no prediction
         assert scored.token_log_probs == pytest.approx([0.0] * given + log_probs[given:].tolist(), abs=1e-4)
         # Theirs have 24 tokens with the first; in Marian's the last is forced to be the end.
         limit = 22 if config.starts_with_padding else 23
         options = SearchOptions([limit], config.bos_id, config.eos_id)
         for size, expected in ((1, "greedy_ids"), (4, "beam4_ids")):
-            sentence = Sentence(source, spoken.target_tokenizer.encode(""))
+            sentence = Sentence(source, speaking.target_tokenizer.encode(""))
             stepper = translator._work._stepper([sentence], DecodingConfig(max_copies=0))
-            found = greedy_search(stepper, options) if size == 1 else beam_search(stepper, Beams(size, options))
-            assert found[0][0].tokens == case[expected][1 : 1 + limit]
+            groups = greedy_search(stepper, options) if size == 1 else beam_search(stepper, Beams(size, options))
+            assert groups[0][0].tokens == case[expected][1 : 1 + limit]

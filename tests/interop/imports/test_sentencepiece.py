@@ -96,6 +96,6 @@ def fills_the_memory(model: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is limited on Linux alone")
 @pytest.mark.parametrize("hostile", [ends_the_program, fills_the_memory])
 def test_a_hostile_model_is_read_in_a_process_of_its_own(folder, tmp_path, dragoman, monkeypatch, hostile):
-    monkeypatch.setattr(pretrained_vocabulary, "_try", hostile)
+    monkeypatch.setattr(pretrained_vocabulary, "_try_model", hostile)
     code, _, err = dragoman("import", folder, tmp_path / "ours")
     assert (code, "takes more than 1024 MB of memory, or ends the program" in err) == (3, True), err

@@ -86,9 +86,9 @@ def test_an_imported_tokenizer_survives_its_file(both, tmp_path):
     ours.save(tmp_path / "tokenizer.json")
     loaded = Tokenizer.load(tmp_path / "tokenizer.json")
     assert loaded.kind == ours.kind
-    for each in (loaded, pickle.loads(pickle.dumps(ours))):
-        assert each.encode_batch(TEXTS) == ours.encode_batch(TEXTS)
-        assert each.pieces(range(each.vocab_size)) == ours.pieces(range(ours.vocab_size))
+    for copy in (loaded, pickle.loads(pickle.dumps(ours))):
+        assert copy.encode_batch(TEXTS) == ours.encode_batch(TEXTS)
+        assert copy.pieces(range(copy.vocab_size)) == ours.pieces(range(ours.vocab_size))
 
 
 def test_a_normalizer_and_other_pre_tokenizers_are_kept(tmp_path):
@@ -140,10 +140,10 @@ def of_keras(request, tmp_path_factory) -> tuple[list[str], Tokenizer, list[int 
 @settings(max_examples=100, deadline=None)
 def test_a_text_becomes_the_words_of_keras(of_keras, text):
     words, ours, rows, kept = of_keras
-    found = [words.index(word) if word in words else 1 for word in keras_words(text, kept=kept)]
+    keras_ids = [words.index(word) if word in words else 1 for word in keras_words(text, kept=kept)]
     # Begin and end of sentence, which the notebook alone writes, are no words of a text.
     special = {row for row in rows[:4] if row is not None}
-    assert [rows[id_] for id_ in ours.encode(text)] == [1 if id_ in special else id_ for id_ in found]
+    assert [rows[id_] for id_ in ours.encode(text)] == [1 if id_ in special else id_ for id_ in keras_ids]
 
 
 def test_the_special_tokens_of_keras(tmp_path):

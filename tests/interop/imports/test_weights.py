@@ -29,10 +29,10 @@ def weights() -> dict[str, torch.Tensor]:
     return random_weights("prenorm", Sizes(encoder_layers=1, decoder_layers=1))
 
 
-def assert_equal(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    assert found.keys() == expected.keys()
+def assert_equal(tensors: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert tensors.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value.float(), rtol=0, atol=0)
+        torch.testing.assert_close(tensors[name], value.float(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("key", [None, "model_state_dict", "state_dict", "model"])
@@ -46,8 +46,8 @@ def test_what_training_loops_wrap_around_the_weights_is_taken_off(tmp_path, weig
 
 
 def test_wrappers_of_single_modules_are_taken_off():
-    found = named_tensors({"encoder._orig_mod.layers.0.module.bias": torch.ones(1)}, "x")
-    assert list(found) == ["encoder.layers.0.bias"]
+    tensors = named_tensors({"encoder._orig_mod.layers.0.module.bias": torch.ones(1)}, "x")
+    assert list(tensors) == ["encoder.layers.0.bias"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

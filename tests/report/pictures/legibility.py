@@ -19,13 +19,13 @@ def drawn(figure: Figure) -> Figure:
 
 def shown_texts(figure: Figure) -> list[Text]:
     """All that is written in the picture."""
-    found = [text for each in (figure, *figure.subfigs) for text in each.texts]
-    found += [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    texts = [text for part in (figure, *figure.subfigs) for text in part.texts]
+    texts += [text for legend in figure.findobj(Legend) for text in legend.get_texts()]
     for axes in figure.axes:
-        found += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        texts += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
         for axis in (axes.xaxis, axes.yaxis):
-            found += [axis.get_offset_text(), *tick_labels(axis)]
-    return [text for text in found if text.get_visible() and text.get_text().strip()]
+            texts += [axis.get_offset_text(), *tick_labels(axis)]
+    return [text for text in texts if text.get_visible() and text.get_text().strip()]
 
 
 def tick_labels(axis: Axis) -> list[Text]:
@@ -56,19 +56,19 @@ def clipped_texts(figure: Figure) -> list[str]:
 
 def overlapping_tick_labels(figure: Figure) -> list[tuple[str, str]]:
     """Neighbours along an axis without room between them."""
-    found = []
+    pairs = []
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        for one, other in itertools.pairwise(tick_labels(axis)):
-            if one.get_rotation() % 90:
+        for left, right in itertools.pairwise(tick_labels(axis)):
+            if left.get_rotation() % 90:
                 # The boxes of slanted words overlap, their lines need the height of a letter between them.
-                gap = np.subtract(other.get_window_extent().p0, one.get_window_extent().p0)
-                room = np.hypot(*gap) * math.sin(math.radians(one.get_rotation()))
-                close = room < one.get_fontsize() * figure.dpi / 72
+                gap = np.subtract(right.get_window_extent().p0, left.get_window_extent().p0)
+                room = np.hypot(*gap) * math.sin(math.radians(left.get_rotation()))
+                close = room < left.get_fontsize() * figure.dpi / 72
             else:
-                close = one.get_window_extent().overlaps(other.get_window_extent())
+                close = left.get_window_extent().overlaps(right.get_window_extent())
             if close:
-                found.append((one.get_text(), other.get_text()))
-    return found
+                pairs.append((left.get_text(), right.get_text()))
+    return pairs
 
 
 def small_texts(figure: Figure) -> list[str]:

@@ -16,19 +16,19 @@ export async function load(progress = () => {}) {
   runtime.env.wasm.wasmBinary = await read(`${RUNTIME}.wasm.gz`);
   progress("tokenizer");
   const config = await readJson("model/config.json");
-  const kept = config.tokenizers.map((name) => readJson(`model/${name}`, config.sums[name]));
-  const [source, target = source] = (await Promise.all(kept)).map((json) => new Tokenizer(json));
+  const files = config.tokenizers.map((name) => readJson(`model/${name}`, config.sums[name]));
+  const [source, target = source] = (await Promise.all(files)).map((json) => new Tokenizer(json));
   const model = await Model.load(runtime, config, (name) => read(`model/${name}`, config.sums[name]), progress);
   return async (text, options) => {
     const ids = source.encode(text);
     if (ids.length === source.begin.length) return [];
     if (ids.length >= model.config.max_length) throw new Error("it is too long; give fewer sentences.");
-    const found = await search(model, ids, options);
+    const hypotheses = await search(model, ids, options);
     const columns = [...source.pieces(ids), "</s>"];
-    return found.map((each) => ({
-      ...each,
-      text: target.decode(each.tokens),
-      rows: target.pieces(each.tokens),
+    return hypotheses.map((hypothesis) => ({
+      ...hypothesis,
+      text: target.decode(hypothesis.tokens),
+      rows: target.pieces(hypothesis.tokens),
       columns,
     }));
   };
@@ -38,10 +38,10 @@ function showAttention({ rows, columns, attention }) {
   const table = find("attention");
   table.replaceChildren();
   const cell = (row, kind, text = "") => {
-    const made = document.createElement(kind);
-    made.textContent = text;
-    row.append(made);
-    return made;
+    const element = document.createElement(kind);
+    element.textContent = text;
+    row.append(element);
+    return element;
   };
   const head = table.insertRow();
   cell(head, "td");
@@ -50,26 +50,26 @@ function showAttention({ rows, columns, attention }) {
     const row = table.insertRow();
     cell(row, "th", name);
     attention[index].forEach((weight, column) => {
-      const made = cell(row, "td");
-      made.style.opacity = Math.min(1, weight);
-      made.title = `${name} looks at ${columns[column]}: ${(100 * weight).toFixed(0)} %`;
+      const square = cell(row, "td");
+      square.style.opacity = Math.min(1, weight);
+      square.title = `${name} looks at ${columns[column]}: ${(100 * weight).toFixed(0)} %`;
     });
   });
 }
 
-function show(found, seconds) {
-  const [first] = found;
+function show(translations, seconds) {
+  const [first] = translations;
   find("translation").textContent = first?.text ?? "";
   find("others").replaceChildren();
-  found.forEach((each, index) => {
+  translations.forEach((translation, index) => {
     const item = document.createElement("li");
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = `${each.text}  (${each.score.toFixed(2)})`;
+    button.textContent = `${translation.text}  (${translation.score.toFixed(2)})`;
     button.setAttribute("aria-pressed", index === 0);
     button.addEventListener("click", () => {
       find("others").querySelectorAll("button").forEach((other) => other.setAttribute("aria-pressed", other === button));
-      showAttention(each);
+      showAttention(translation);
     });
     item.append(button);
     find("others").append(item);
@@ -93,17 +93,17 @@ async function start() {
       status.textContent = "Translating ...";
       try {
         const began = performance.now();
-        const found = await translate(find("text").value);
-        show(found, (performance.now() - began) / 1000);
+        const translations = await translate(find("text").value);
+        show(translations, (performance.now() - began) / 1000);
       } catch (error) {
         status.textContent = `This could not be translated: ${error.message}`;
       } finally {
         find("translate").disabled = false;
       }
     });
-    const asked = new URLSearchParams(location.search).get("text");
-    if (asked) {
-      find("text").value = asked;
+    const text = new URLSearchParams(location.search).get("text");
+    if (text) {
+      find("text").value = text;
       form.requestSubmit();
     }
   } catch (error) {

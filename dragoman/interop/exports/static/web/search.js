@@ -23,8 +23,8 @@ export class Model {
   // What the decoder reads of source ids, as arrays of one row.
   async encode(ids) {
     const tensor = new this.runtime.Tensor("int64", BigInt64Array.from(ids, BigInt), [1, ids.length]);
-    const found = await this.encoder.run({ ids: tensor });
-    const memory = Object.entries(found).map(([name, { data, dims }]) => [name, { data, dims: dims.slice(1) }]);
+    const outputs = await this.encoder.run({ ids: tensor });
+    const memory = Object.entries(outputs).map(([name, { data, dims }]) => [name, { data, dims: dims.slice(1) }]);
     return { memory: Object.fromEntries(memory), repeated: new Map(), past: null, position: 0 };
   }
 
@@ -41,10 +41,10 @@ export class Model {
     for (const name of this.past) {
       feeds[name] = state.past?.[name] ?? new Tensor("float32", new Float32Array(0), [rows, heads, 0, width / heads]);
     }
-    const found = await this.decoder.run(feeds);
-    state.past = Object.fromEntries(this.past.map((name) => [name, found[`new_${name}`]]));
+    const outputs = await this.decoder.run(feeds);
+    state.past = Object.fromEntries(this.past.map((name) => [name, outputs[`new_${name}`]]));
     state.position += 1;
-    return { logProbs: found.log_probs.data, attention: found.attention.data };
+    return { logProbs: outputs.log_probs.data, attention: outputs.attention.data };
   }
 
   // Keeps these rows, in this order.
