@@ -9,19 +9,19 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "to {}", "lt": "to below {}", "min": "from {}", "max": "to {}"}
-"""How limits of pydantic, and `min` and `max` of typer, are written."""
+"""Words for the limits of a value: those of pydantic, and `min` and `max` of typer."""
 NOUNS = {int: "whole number", float: "number", str: "text"}
 LONGEST = 2_000
-"""Characters of a message."""
+"""Most characters of a message. The middle of a longer one is left out."""
 _PASSWORD = re.compile(r"(\w://[^\s/:@]*):[^\s/]*@")
 _QUERY = re.compile(r"(\w://[^\s?'\"]*)\?[^\s'\"]*?(?=::|[\s'\"]|$)")
 Spell = Callable[[str], str]
-"""Writes the dotted key of a setting, such as training.warmup, as the user knows it."""
+"""Function that writes the dotted key of a setting, such as training.warmup, as the user types it."""
 
 
 class DragomanError(Exception):
@@ -30,16 +30,19 @@ class DragomanError(Exception):
     exit_code = 1
     kind = "failure"
     """Name of the class of errors, for programs that read them."""
-    told = False
+    reported = False
     """Whether another process of the run has printed the message."""
 
     @property
     def message(self) -> str:
-        """What the user reads, as it was raised."""
+        """The text as it was raised, however long it is and on however many lines."""
         return super().__str__()
 
     def __str__(self) -> str:
-        """The message in one line: what it quotes of a file may be endless, or hold commands to the terminal."""
+        """The message as the user reads it: on one line, shortened, without passwords.
+
+        A part that it quotes of a file may be endless, or hold commands to the terminal.
+        """
         line = re.sub(r"[\0-\x1f\x7f-\x9f\u2028\u2029]", lambda match: repr(match[0])[1:-1], self.message)
         line = redacted(line)
         return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} ... {line[-LONGEST // 4 :]}"
@@ -63,6 +66,10 @@ class UnverifiedModel(UserWarning):
     """A model directory without checksums was loaded: damage in it goes unnoticed."""
 
 
+class SentenceCut(UserWarning):
+    """A sentence had more tokens than the model translates at once, and was translated in parts."""
+
+
 class ResourceError(DragomanError):
     """Memory, disk or another resource of the machine does not suffice."""
 
@@ -81,7 +88,7 @@ class Interrupted(DragomanError):
 
 
 def reason_of(error: BaseException) -> str:
-    """What went wrong, for the middle of a sentence; an error of the system names its file, if it is known."""
+    """The reason of an error, for the middle of a sentence. An error of the system names its file, if it is known."""
     if isinstance(error, DragomanError):
         return str(error).rstrip(".")
     if isinstance(error, MemoryError):
@@ -94,80 +101,102 @@ def reason_of(error: BaseException) -> str:
 
 
 def redacted(text: str) -> str:
-    """A text with URLs as they may be printed or kept: without passwords and queries, which may be signatures."""
+    """A text whose URLs may be printed or kept: without passwords, and without queries, which may be signatures."""
     return _QUERY.sub(r"\1", _PASSWORD.sub(r"\1@", text))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """' (did you mean ...?)' if something known is spelled like `word`, else nothing."""
+    """Returns ' (did you mean ...?)' if a known word is spelled like `word`, else an empty text."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 
 def command_line(*words: object) -> str:
     """A command of ours to copy, its words quoted; it runs from here even if `dragoman` is not on the PATH."""
-    inside = sys.executable.startswith(os.getcwd() + os.sep)
-    python = os.path.relpath(sys.executable) if inside else sys.executable
-    program = ["dragoman"] if shutil.which("dragoman") else [python, "-m", "dragoman"]
-    return quoted(*program, *words)
+    if shutil.which("dragoman"):
+        return quoted("dragoman", *words)
+    is_below = sys.executable.startswith(os.getcwd() + os.sep)
+    python = os.path.relpath(sys.executable) if is_below else sys.executable
+    return quoted(python, "-m", "dragoman", *words)
 
 
 def quoted(*words: object) -> str:
-    """Words for the shell at hand, as one line to copy: a POSIX shell, or on Windows PowerShell and cmd alike."""
+    """One line to copy with the words quoted for a POSIX shell, or on Windows for both PowerShell and cmd."""
     if sys.platform != "win32":
         return shlex.join(map(str, words))
     return " ".join(map(_quoted_on_windows, map(str, words)))
 
 
 def _quoted_on_windows(word: str) -> str:
-    """A word in double quotes, unless it has nothing that a shell of Windows takes for a sign of its own."""
+    """A word in double quotes, unless it has only characters that mean nothing to a shell of Windows."""
     if re.fullmatch(r"[\w@+=:./\\-]+", word):
         return word
-    # Programs take a quote behind a backslash for one of the text, and need a backslash before it twice.
-    return '"' + re.sub(r'(\\*)("|$)', lambda m: m[1] * 2 + m[2].replace('"', '\\"'), word) + '"'
+
+    # Programs read \" as a quote of the text. Backslashes before it, or before the closing quote, are doubled.
+    def escape(match: re.Match[str]) -> str:
+        backslashes, quote = match.groups()
+        return 2 * backslashes + quote.replace('"', '\\"')
+
+    return '"' + re.sub(r'(\\*)("|$)', escape, word) + '"'
 
 
 def accepted(kind: Any, limits: Iterable[Any] = (), *, many: bool = False) -> str:
-    """The values of a type in words, such as "a whole number from 1 to 64"; with `many`, its plural."""
+    """The values of a type in words, such as "a whole number from 1 to 64"; with `many`, in the plural.
+
+    `limits` are objects whose attributes bound the value, as in the metadata of an `Annotated` of pydantic or typer.
+    """
     origin, parts = get_origin(kind), [part for part in get_args(kind) if part is not type(None)]
     if origin is Annotated:
-        return accepted(parts[0], [each for part in parts[1:] for each in getattr(part, "metadata", ())], many=many)
+        own_limits = [limit for part in parts[1:] for limit in getattr(part, "metadata", ())]
+        return accepted(parts[0], own_limits, many=many)
     if origin is Literal:
-        return " or ".join(filter(None, (", ".join(map(str, parts[:-1])), str(parts[-1]))))
+        *choices, last = map(str, parts)
+        return f"{', '.join(choices)} or {last}" if choices else last
     if origin in (Union, UnionType):
-        wider = (part for part in parts if part is not int or float not in parts)
-        return " or ".join(accepted(part, limits, many=many) for part in wider)
-    if origin in (list, tuple):
-        most = [f"up to {each.max_length}" for each in limits if hasattr(each, "max_length")]
-        return " ".join(["a list of", *([str(len(parts))] if origin is tuple else most), accepted(parts[0], many=True)])
+        kinds = [part for part in parts if part is not int or float not in parts]  # each whole number is a number, too
+        return " or ".join(accepted(part, limits, many=many) for part in kinds)
+    if origin is tuple:
+        return f"a list of {len(parts)} {accepted(parts[0], many=True)}"
+    if origin is list:
+        lengths = [f"up to {limit.max_length}" for limit in limits if hasattr(limit, "max_length")]
+        return " ".join(["a list of", *lengths, accepted(parts[0], many=True)])
     if origin is dict:
-        return f"a table of {accepted(parts[1], many=True)}"
+        return f"a table (dict) of {accepted(parts[1], many=True)}"
     if kind is bool:
         return "true or false"
     noun = NOUNS.get(kind, "section")
-    found = ((words, getattr(each, key, None)) for each in limits for key, words in BOUNDS.items())
-    bounds = [words.format(bound) for words, bound in found if bound is not None]
-    return " ".join([f"{noun}s" if many else f"a {noun}", *bounds])
+    return " ".join([f"{noun}s" if many else f"a {noun}", *_bounds(limits)])
+
+
+def _bounds(limits: Iterable[Any]) -> Iterator[str]:
+    """Each bound of a number in words, such as "from 1"."""
+    for limit in limits:
+        for attribute, words in BOUNDS.items():
+            bound = getattr(limit, attribute, None)
+            if bound is not None:
+                yield words.format(bound)
 
 
 def shown(value: Any) -> str:
-    """A value as the user wrote it; a text that is no number stands in quotes."""
-    if value is None or isinstance(value, bool):
-        return "missing" if value is None else str(value).lower()
-    number = isinstance(value, str) and re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]?\d+)?|nan|inf)", value.lower())
-    return value if number else repr(value)
+    """A value as the user wrote it. A text is put in quotes unless it is a number."""
+    if value is None:
+        return "missing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    is_number = isinstance(value, str) and re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]?\d+)?|nan|inf)", value.lower())
+    return value if is_number else repr(value)
 
 
 def is_spelled(name: str) -> bool:
-    """Whether a name is UTF-8, and not bytes that Python keeps as half characters."""
+    """Whether a name is UTF-8. Python keeps bytes that are not as half of a surrogate pair."""
     return not re.search("[\ud800-\udfff]", name)
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text of at most so many characters, for values that strangers wrote."""
+    """The first `most` characters of a text, with " ..." if there are more: for texts that strangers wrote."""
     return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def respell(text: str, names: Container[str], spell: Spell) -> str:
-    """A text in which those words in backticks that are among `names` are written by `spell`."""
+    """Replaces each word in backticks that is among `names` by its `spell`."""
     return re.sub(r"`(\w+)`", lambda match: spell(match[1]) if match[1] in names else match[0], text)

@@ -1,4 +1,4 @@
-"""The command line: each verb is a library call. Heavy imports wait inside the verbs; errors become one sentence.
+"""The command line. Each command is a library call; heavy imports wait inside it, and errors become one sentence.
 
 Results go to stdout, everything else to stderr. Exit codes: 0, 1 failed, 2 usage, 3 data, 4 resources, 130 and 143
 for signals.
@@ -17,9 +17,9 @@ import typer
 
 from dragoman import __version__
 
-# They register their commands, in the order of the help.
+# These modules register their commands, in the order of the help.
 from dragoman.cli import training, teaching, interop, translation, serving, inspection, plot, data, doctor  # noqa: F401  # isort: skip
-from dragoman.cli.app import ClickException
+from dragoman.cli.app import CommandLineError
 from dragoman.cli.options import Option, app
 from dragoman.errors import (
     DragomanError,
@@ -37,10 +37,12 @@ from dragoman.errors import (
 from dragoman.system.atomic import FULL, naming
 from dragoman.system.streams import close_streams, fails, json_line, settle_streams
 
-_PYTHONS_OWN = warnings.showwarning
-NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
+PYTHON_SHOW_WARNING = warnings.showwarning
+FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+"""Errors of files that this user may not read or write."""
+IMPOSSIBLE_NAME = {errno.ENAMETOOLONG, errno.ELOOP}
 """Errors of names that no file can have, and of links that lead to themselves."""
-LACKING = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+EXHAUSTED = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 """Errors of a machine that has too little memory, or too many open files or processes."""
 
 
@@ -59,46 +61,53 @@ def main() -> None:
     code = 0
     try:
         code = app(prog_name="dragoman", standalone_mode=False) or 0
-        if code == 128 + signal.SIGINT:  # what typer makes of Ctrl-C
+        if code == 128 + signal.SIGINT:  # typer turns Ctrl-C into this exit code
             raise KeyboardInterrupt
         with naming("stdout"):
             sys.stdout.flush()  # a full disk shows here, not when Python ends
     except (Exception, KeyboardInterrupt, SystemExit) as error:
-        # A reader of stdout that has read enough, such as `head`, is no failure; typer makes it a SystemExit.
-        if not isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
+        # typer turns a BrokenPipeError into a SystemExit.
+        cause = error.__context__ if isinstance(error, SystemExit) else error
+        # A reader of stdout that has read enough, such as `head`, is no failure.
+        if not isinstance(cause, BrokenPipeError):
             code = report(explain(error))
     close_streams()
     sys.exit(code)
 
 
 def tune_process() -> None:
-    """Set what suits tensors in the C libraries; before torch is loaded."""
+    """Tune the C libraries for work with tensors. Has an effect only before torch is loaded."""
     # Threads that wait for each other spin for microseconds, not milliseconds: as fast on an idle machine, several
     # times as fast on one that has other work.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
         # Some freed memory stays with the process: to give the tensors of each step back to the system, and to take
-        # them again page by page, costs a tenth of the time. These are M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc.
-        libc.mallopt(-1, 64 * 2**20)
-        libc.mallopt(-3, 32 * 2**20)
+        # them again page by page, costs a tenth of the time.
+        m_trim_threshold, m_mmap_threshold = -1, -3  # as glibc numbers them
+        libc.mallopt(m_trim_threshold, 64 * 2**20)
+        libc.mallopt(m_mmap_threshold, 32 * 2**20)
 
 
 def report(error: DragomanError) -> int:
-    """Print what the user reads of an error, with --json as JSON, and return its exit code."""
-    details = {"message": str(error), "exit_code": error.exit_code, "kind": error.kind}
-    line = str(error) if isinstance(error, Interrupted) else f"Error: {error}"
+    """Print an error as one line, with --json as JSON, and return its exit code."""
     if _wants_json():
+        details = {"message": str(error), "exit_code": error.exit_code, "kind": error.kind}
         line = json_line({"error": details}, sys.stderr)
-    with suppress(OSError):
-        if not error.told:
+    else:
+        line = str(error) if isinstance(error, Interrupted) else f"Error: {error}"
+    if not error.reported:
+        with suppress(OSError):
             print(line, file=sys.stderr)
     return error.exit_code
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Print a warning that is for users as the commands print theirs, and any other as Python does."""
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Print a warning that is for users as one of ours, and any other as Python does (see `warnings.showwarning`)."""
     if not issubclass(category, UnverifiedModel):
-        _PYTHONS_OWN(message, category, *where)
+        PYTHON_SHOW_WARNING(message, category, *place)
         return
     from dragoman.terminal import Display
 
@@ -111,61 +120,64 @@ def _wants_json() -> bool:
 
 
 def explain(error: BaseException) -> DragomanError:
-    """The error as one sentence with a remedy; raises it if it is a mistake of ours."""
+    """Returns an error as one sentence with a remedy. An error that only a bug can cause is raised again."""
     if isinstance(error, typer.Abort) and isinstance(error.__cause__, EOFError):
-        error = error.__cause__  # which is no Ctrl-D: commands do not ask
+        error = error.__cause__  # it is no Ctrl-D, since commands ask nothing
     message = str(error)
     if isinstance(error, DragomanError):
-        return _with_place(error)
-    if isinstance(error, ClickException):
-        return UsageError(_usage(error))
+        return _with_line(error)
+    if isinstance(error, CommandLineError):
+        return UsageError(_describe_mistake(error))
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return Interrupted(signal.SIGINT, "Interrupted.")
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in message):
-        # What torch raises when memory runs out has a class of its own on a GPU only.
+        # torch has a class of its own for this error on a GPU only.
         remedy = "to train, give a smaller training.max_tokens or --size; to translate, a smaller --beam-size"
         return ResourceError(f"Memory does not suffice; {remedy}.")
     if isinstance(error, UnicodeEncodeError) and not is_spelled(error.object):
         return UsageError(f"{shortened(error.object)} is no UTF-8, which a library needs here; rename it.")
     if isinstance(error, ImportError) and not (error.name or "dragoman").startswith("dragoman"):
         return ResourceError(f"A library cannot be loaded ({reason_of(error)}); `dragoman doctor` tells what is wrong.")
-    if not isinstance(error, OSError):
-        raise error
-    if "temporary directory" in message:  # of Python's tempfile, which found none
+    if isinstance(error, OSError):
+        return _explain_system_error(error)
+    raise error
+
+
+def _explain_system_error(error: OSError) -> DragomanError:
+    """Returns an error of the operating system as one sentence with a remedy."""
+    if "temporary directory" in str(error):  # the module tempfile found none
         return ResourceError(f"{reason_of(error)}; make room in one, or set TMPDIR to another folder.")
-    kind, remedy = DragomanError, "check the path"
+    if error.filename is None and fails(sys.stdout):
+        error.filename = "stdout"
     if error.errno in FULL:
-        kind, remedy = ResourceError, "make room on the disk and try again"
-    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        remedy = "check who may read and write there"
-    elif error.errno in NO_PATH:
-        kind, remedy = UsageError, "choose another name"
-    elif error.errno in LACKING:
-        kind, remedy = ResourceError, "close other programs, or raise the limits of this one"
-    if error.filename is None:
-        error.filename = "stdout" if fails(sys.stdout) else None
-    return kind(f"{reason_of(error)}; {remedy}.")
+        return ResourceError(f"{reason_of(error)}; make room on the disk and try again.")
+    if error.errno in EXHAUSTED:
+        return ResourceError(f"{reason_of(error)}; close other programs, or raise the limits of this one.")
+    if error.errno in IMPOSSIBLE_NAME:
+        return UsageError(f"{reason_of(error)}; choose another name.")
+    remedy = "check who may read and write there" if error.errno in FORBIDDEN else "check the path"
+    return DragomanError(f"{reason_of(error)}; {remedy}.")
 
 
-def _with_place(error: DragomanError) -> DragomanError:
-    """The error, for two files of unequal length with the line where to look."""
-    readers = sys.modules.get("dragoman.data.readers.two_files")
-    if readers is None or not isinstance(error, readers.UnequalFiles):
+def _with_line(error: DragomanError) -> DragomanError:
+    """The error; one about two files of unequal length also says near which line they part."""
+    two_files = sys.modules.get("dragoman.data.readers.two_files")  # None: it is not loaded, so it raised nothing
+    if two_files is None or not isinstance(error, two_files.UnequalFiles):
         return error
     from dragoman.data_check.unequal import with_place
 
     return with_place(error)
 
 
-def _usage(error: Any) -> str:
-    """A mistake that typer found in a command line, as one sentence with a remedy."""
+def _describe_mistake(error: Any) -> str:
+    """Describes a mistake that typer found in a command line, in one sentence with a remedy."""
     context = error.ctx
     see = f"see `{context.command_path if context else 'dragoman'} --help`"
     if type(error).__name__ == "NoSuchOption":  # typer does not export this class
         known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
         close = did_you_mean(error.option_name, known)
         return f"There is no option {error.option_name}{close}; {see}, and put -- before a text that begins with -."
-    if hasattr(error.__cause__, "errors"):  # of pydantic, which checks the values for typer
+    if hasattr(error.__cause__, "errors"):  # from pydantic, which checks the values for newer versions of typer
         kind, *limits = get_args(get_type_hints(context.command.callback, include_extras=True)[error.param.name])
         value = shown(error.__cause__.errors()[0]["input"])
         return f"{error.param.opts[0]} is {value}; it must be {accepted(kind, limits)}."

@@ -1,4 +1,4 @@
-"""Plain help that reads the same on a screen and in a file; did-you-mean; options that follow from the config.
+"""The application class of the command line: plain help, did-you-mean, options that follow from a config.
 
 typer's own help draws boxes and colours with `rich`, which costs half as much time again and, at 80 columns, half of
 their width.
@@ -17,24 +17,26 @@ from dragoman.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from dragoman.terminal import Display
 
-# typer brings a click of its own and exports only some of its exceptions.
-_, ClickUsageError, ClickException, *_ = typer.BadParameter.__mro__
+CommandLineError: type[Any] = typer.BadParameter.__base__
+"""Error of typer for a command line that it cannot parse. All such errors derive from it; typer exports only one."""
 
 
 def describe(parameter: Any) -> tuple[str, str]:
-    """An argument or option as help shows it: how it is typed, and its meaning with its default."""
+    """How an argument or option is typed, and its meaning with its default: the two columns of the help."""
     if parameter.param_type_name == "argument":
         typed = parameter.metavar
     else:
         names = [*sorted(parameter.opts, key=len), *parameter.secondary_opts]
         typed = ", ".join(names) + ("" if parameter.is_flag else f" {parameter.metavar}")
+    meaning = parameter.help or ""
     # A default that is determined when the command runs is part of the help text.
-    shown = f"Default: {parameter.default}." if type(parameter.default) in (str, int, float) else None
-    return typed, " ".join(filter(None, (parameter.help, shown)))
+    if type(parameter.default) in (str, int, float):
+        meaning = f"{meaning} Default: {parameter.default}.".lstrip()
+    return typed, meaning
 
 
 def options_of(function: Callable) -> list[Any]:
-    """The options that typer makes of the parameters of a function."""
+    """Options that typer makes from the parameters of a function."""
     probe = typer.Typer(add_completion=False)
     probe.command()(function)
     return typer.main.get_command(probe).params
@@ -50,17 +52,17 @@ COMMON_OPTIONS = options_of(_common)
 
 
 class Context(typer.Context):
-    """What the function of a command receives besides its arguments."""
+    """Context of a command: the options that all commands share, and those that follow from a config."""
 
     started = time.monotonic()
-    """When the program began, from which limits in minutes count."""
+    """When the program began. Limits in minutes count from here."""
     as_json: bool
     quiet: bool
     settings: dict[str, Any]
-    """The options that were given of those in `App.command: settings`."""
+    """Values of the config options (see `App.command`) that the user gave, by field name."""
 
     def display(self, *, hidden: bool = False) -> "Display":
-        """Notes, warnings and progress on stderr; `hidden` leaves warnings only, as --quiet does."""
+        """Returns the display that writes notes, warnings and progress to stderr; warnings only if it is `hidden`."""
         from dragoman.terminal import Display
 
         return Display(quiet=self.quiet or hidden, as_json=self.as_json)
@@ -70,9 +72,10 @@ class _PlainHelp:
     """Help that lists arguments, options and commands by `describe`, and the epilog as examples to copy."""
 
     def format_options(self, context: Any, formatter: Any) -> None:
+        shown = [parameter for parameter in self.get_params(context) if not getattr(parameter, "hidden", False)]
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            parameters = (each for each in self.get_params(context) if each.param_type_name == kind)
-            if rows := [describe(each) for each in parameters if not getattr(each, "hidden", False)]:
+            rows = [describe(parameter) for parameter in shown if parameter.param_type_name == kind]
+            if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
@@ -83,36 +86,49 @@ class _PlainHelp:
 
 
 class Command(_PlainHelp, TyperCommand):
-    """A command that has more options than its function has parameters: those that are given are in the `Context`."""
+    """A command with more options than its function has parameters. The function finds them in its `Context`."""
 
     context_class = Context
 
     def get_params(self, context: Any) -> list[Any]:
-        *own, help_option = super().get_params(context)
-        return [*own, *self.context_settings["obj"](), *COMMON_OPTIONS, help_option]
+        *parameters, help_option = super().get_params(context)
+        return [*parameters, *self._config_options(), *COMMON_OPTIONS, help_option]
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
         try:
             rest = super().parse_args(context, arguments)
-        except ClickUsageError as error:
-            # An option without its value does not know yet which command it belongs to.
+        except CommandLineError as error:
+            # The error of an option without its value does not know yet which command it belongs to.
             error.ctx = error.ctx or context
             raise
         if rest and not context.resilient_parsing:
             see = f"put quotes around a text, or see `{context.command_path} --help`"
             raise UsageError(f"`{context.command_path}` takes no argument '{rest[0]}'; {see}.")
-        context.as_json, context.quiet = (context.params.pop(each.name, False) for each in COMMON_OPTIONS)
-        values = {each.name: context.params.pop(each.name, None) for each in context.obj()}
-        # A flag that was not given is False, or None, as it happens.
-        context.settings = {k: v for k, v in values.items() if context.get_parameter_source(k).name == "COMMANDLINE"}
+        self._move_options(context)
         return rest
 
     def collect_usage_pieces(self, context: Any) -> list[str]:
-        return ["[OPTIONS]", *(each.metavar for each in self.params if each.param_type_name == "argument")]
+        metavars = [parameter.metavar for parameter in self.params if parameter.param_type_name == "argument"]
+        return ["[OPTIONS]", *metavars]
+
+    def _config_options(self) -> list[Any]:
+        """The options of this command that follow from a config."""
+        return self.context_settings["obj"]()
+
+    def _move_options(self, context: Any) -> None:
+        """Move the options that the function does not take from its arguments to attributes of the context."""
+        context.as_json = context.params.pop("as_json", False)
+        context.quiet = context.params.pop("quiet", False)
+        context.settings = {}
+        for option in self._config_options():
+            value = context.params.pop(option.name, None)
+            # A flag that was not given may be False or None, so the value does not tell.
+            if context.get_parameter_source(option.name).name == "COMMANDLINE":
+                context.settings[option.name] = value
 
 
 class Group(_PlainHelp, TyperGroup):
-    """Commands, each listed with the first line of its help, which is also shown if no command is given."""
+    """A group of commands. Its help lists each with the first line of its own, and is shown if no command is given."""
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
         if not arguments and not context.resilient_parsing:
@@ -122,9 +138,13 @@ class Group(_PlainHelp, TyperGroup):
 
     def format_options(self, context: Any, formatter: Any) -> None:
         super().format_options(context, formatter)
-        commands = ((name, self.get_command(context, name)) for name in self.list_commands(context))
+        rows = []
+        for name in self.list_commands(context):
+            command = self.get_command(context, name)
+            if not command.hidden:
+                rows.append((name, command.help.split("\n")[0]))
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.help.split("\n")[0]) for name, each in commands if not each.hidden])
+            formatter.write_dl(rows)
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name = arguments[0]
@@ -135,7 +155,7 @@ class Group(_PlainHelp, TyperGroup):
 
 
 class App(typer.Typer):
-    """typer with this help; `epilog` holds one or more command lines, a line each, as examples."""
+    """A `typer.Typer` with plain help. The `epilog` of a command holds examples, one command on each line."""
 
     def __init__(self, **options: Any):
         options |= {"rich_markup_mode": None, "pretty_exceptions_enable": False}
@@ -144,6 +164,10 @@ class App(typer.Typer):
     def command(
         self, name: str | None = None, *, settings: Callable[[], list[Any]] = list, **options: Any
     ) -> Callable[[Callable], Callable]:
-        """As typer's. `settings` makes more options, when they are needed: those of the config, which loads slowly."""
-        more = {"allow_extra_args": True, "obj": settings}
-        return super().command(name, cls=Command, context_settings=more, **options)
+        """Register a command, as `typer.Typer.command` does.
+
+        `settings` is a function that returns further options, made from the fields of a config. It is called when they
+        are needed, since the config loads slowly. Those that the user gave are in `Context.settings`.
+        """
+        context_settings = {"allow_extra_args": True, "obj": settings}
+        return super().command(name, cls=Command, context_settings=context_settings, **options)

@@ -1,4 +1,4 @@
-"""`translate` of many files into a folder."""
+"""Translation of many files into a folder, for the command `translate`."""
 
 import os
 import time
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
     from dragoman.terminal import Display
 
 
-def is_bulk(inputs: Sequence[str] | None, output: str | None, shard: str | None, resume: bool) -> bool:
+def wants_folder(inputs: Sequence[str] | None, output: str | None, shard: str | None, resume: bool) -> bool:
     """Whether a command asks for a folder of translations."""
-    inputs = inputs or ()
-    patterns = any(PATTERN.search(each) and not os.path.exists(each) for each in inputs)
-    to_folder = output is not None and (output.endswith(("/", os.sep)) or os.path.isdir(output))
-    return bool(shard or resume or len(inputs) > 1 or patterns or to_folder)
+    if shard or resume or len(inputs or ()) > 1:
+        return True
+    if any(PATTERN.search(name) and not os.path.exists(name) for name in inputs or ()):
+        return True
+    return output is not None and (output.endswith(("/", os.sep)) or os.path.isdir(output))
 
 
-def plan_bulk(
-    inputs: Sequence[str] | None, output: str | None, shard: str | None, others: Iterable[object]
+def plan_files(
+    inputs: Sequence[str] | None, output: str | None, shard: str | None, *, others: Iterable[object]
 ) -> list[Job]:
-    """The files of a shard. Raises for a command that does not say what goes where."""
+    """The files of a shard, each with the file of its translations.
+
+    Raises `UsageError` for a command that does not say which files go where, or that has `others` to translate.
+    """
     if any(others):
         raise UsageError(
             "A folder as --output is for the files of --input: leave out other texts, or name a file for them; put "
@@ -44,7 +48,7 @@ def plan_bulk(
     return shard_of(plan(inputs, Path(output)), shard)
 
 
-def translate_bulk(
+def translate_files(
     context: "Context",
     jobs: Sequence[Job],
     load: Callable[[], "Translator"],
@@ -52,23 +56,23 @@ def translate_bulk(
     *,
     resume: bool,
 ) -> None:
-    """Translate files, with `resume` those that are not done, and print how many, with --json as JSON.
+    """Translate files into a folder and print the counts; with `resume`, only the files that are not translated yet.
 
-    A file that cannot be read is warned of, and the others are translated before `DataError` is raised.
+    Warns of each file that cannot be read, and raises `DataError` when all others are translated.
     """
     if config.n_best > 1:
         raise UsageError("A folder of translations has a line for each line; leave out --n-best, or give --n-best 1.")
     display, started = context.display(), time.monotonic()
-    todo = [job for job in jobs if not (resume and job.is_done())]
-    failed: list[DataError] = []
-    total = Counter(files=0, skipped=len(jobs) - len(todo), lines=0, rejected=0)
-    if todo:  # else no model is loaded
-        todo[0].output.parent.mkdir(parents=True, exist_ok=True)
+    missing = [job for job in jobs if not (resume and job.is_done())]
+    errors: list[DataError] = []
+    total = Counter(files=0, skipped=len(jobs) - len(missing), lines=0, rejected=0)
+    if missing:  # else no model is loaded
+        missing[0].output.parent.mkdir(parents=True, exist_ok=True)
         with load() as translator:
             from dragoman.bulk.lines import BulkTranslator
 
             bulk = BulkTranslator(translator, config, row=lambda translation: translation.to_rows()[0])
-            total.update(_translate(todo, bulk, display, failed))
+            total.update(_translate(missing, bulk, display, errors))
     seconds = time.monotonic() - started
     speed = round(total["lines"] / seconds, 1)
     if context.as_json:
@@ -78,32 +82,35 @@ def translate_bulk(
             f"{total['files']:,} files translated, {total['skipped']:,} done before; {total['lines']:,} lines in "
             f"{seconds:,.0f} s ({speed:,} lines/s), {total['rejected']:,} of them rejected"
         )
-    if failed:
-        raise DataError(f"{len(failed)} of {len(todo)} files were not translated. The first: {failed[0]}")
+    if errors:
+        raise DataError(f"{len(errors)} of {len(missing)} files were not translated. The first: {errors[0]}")
 
 
 def _translate(
-    jobs: Sequence[Job], bulk: "BulkTranslator", display: "Display", failed: list[DataError]
+    jobs: Sequence[Job], bulk: "BulkTranslator", display: "Display", errors: list[DataError]
 ) -> Counter[str]:
-    """Files, lines and rejected lines; the errors of files that cannot be read are appended to `failed`."""
+    """Translate files and count them, their lines and rejected lines.
+
+    For a file that cannot be read, the error is appended to `errors`.
+    """
     from dragoman.bulk.files import translate_file
 
     total: Counter[str] = Counter()
     with display.file_progress("Translating", len(jobs)) as advance:
         for number, job in enumerate(jobs, start=1):
             try:
-                done = translate_file(job, bulk, partial(advance, 0))
+                counts = translate_file(job, bulk, partial(advance, 0))
             except DataError as error:
-                failed.append(error)
+                errors.append(error)
                 display.warn(str(error))
                 continue
             finally:
                 advance(1, 0)
-            total.update(files=1, lines=done.lines, rejected=done.rejected)
-            if done.cut:
-                warning = respell(done.warning, ["max_source_length"], option_name)
-                more = f" and {len(done.cut) - 1:,} more" if len(done.cut) > 1 else ""
-                display.warn(f"{job.source}, line {done.cut[0]:,}{more}: {warning}")
+            total.update(files=1, lines=counts.lines, rejected=counts.rejected)
+            if counts.cut:
+                warning = respell(counts.warning, ["max_source_length"], option_name)
+                more = f" and {len(counts.cut) - 1:,} more" if len(counts.cut) > 1 else ""
+                display.warn(f"{job.source}, line {counts.cut[0]:,}{more}: {warning}")
             if not display.console.is_terminal:  # where there is no bar
-                display.note(f"{job.source}: {done.lines:,} lines; file {number:,} of {len(jobs):,}")
+                display.note(f"{job.source}: {counts.lines:,} lines; file {number:,} of {len(jobs):,}")
     return total

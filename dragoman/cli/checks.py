@@ -6,6 +6,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,12 +24,24 @@ if TYPE_CHECKING:
     from dragoman.data.bitext import Bitext
 
 CHECKED_PAIRS = 100_000
-"""Read in less time than torch needs to load."""
+"""Most pairs of a file that are checked. They are read in less time than torch needs to load."""
 READING = ("data.columns", "data.languages", "data.language_column", "data.replace_bad_bytes")
 """Settings that decide how a file is read."""
 SECTIONS = ("data", "tokenizer", "model")
 """Sections of settings that commands on data read."""
-SPELLED = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
+OPTIONS = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
+"""Options that are named otherwise than the settings they stand for."""
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A new run as a command line describes it; what is left open is chosen later."""
+
+    paths: list[str]
+    """One or two files of pairs; empty: those that the recipe or the settings name."""
+    recipe: str | None
+    """Name of a recipe or a size, or a YAML file; None: chosen by the amount of data."""
+    settings: "Settings"
 
 
 def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[Path] | None = None) -> None:
@@ -42,21 +55,21 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
     try:
         check_files(model)
     except DataError:
-        swapped = [other for other in others if has_config(other)]
-        if swapped and not has_config(model):
-            raise UsageError(f"MODEL comes first: write {swapped[0]} before the other arguments.") from None
+        models = [argument for argument in others if has_config(argument)]
+        if models and not has_config(model):
+            raise UsageError(f"MODEL comes first: write {models[0]} before the other arguments.") from None
         raise
-    for other in ensemble or ():
-        check_files(other)
+    for member in ensemble or ():
+        check_files(member)
 
 
-def check_decoding(model: Path, given: dict[str, Any]) -> "DecodingConfig":
-    """The search that a model was scored with, changed by the options that are `given`."""
+def check_decoding(model: Path, options: dict[str, Any]) -> "DecodingConfig":
+    """The search that a model was scored with, changed by these options. Raises `UsageError` for a wrong one."""
     from dragoman.config.decoding import DecodingConfig
     from dragoman.storage.validate import decoding_defaults
 
     defaults = decoding_defaults(model).model_dump(exclude_unset=True)
-    return DecodingConfig.validate(defaults | given, spell=option_name)
+    return DecodingConfig.validate(defaults | options, spell=option_name)
 
 
 def open_pairs(
@@ -68,7 +81,7 @@ def open_pairs(
     output: Path | None,
     wanted: tuple[str | None, str | None] = (None, None),
 ) -> "Bitext":
-    """The pairs to score with a model, in the languages that are `wanted`, or else in its own.
+    """The pairs to score with a model, in the `wanted` languages (source and target), by default those of the model.
 
     Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used, and warns of
     entries that are no pairs.
@@ -84,18 +97,26 @@ def open_pairs(
     data = choose_data(paths, settings=settings)
     refuse_others(context.info_name, settings, READING)
     wanted = check_languages(model, *wanted, required=False)
-    own = data.languages or languages_for(model, wanted)
-    chosen = {"languages": own, "columns": data.columns, "language_column": data.language_column}
-    bitext = Bitext.open(*paths, **chosen, replace_bad_bytes=data.replace_bad_bytes)
-    entries = (entry for _, entry in islice(bitext.entries(), CHECKED_PAIRS))
-    skipped = Counter(entry.reason for entry in entries if isinstance(entry, Skipped) and entry != NAMES)
+    bitext = Bitext.open(
+        *paths,
+        languages=data.languages or languages_for(model, wanted),
+        columns=data.columns,
+        language_column=data.language_column,
+        replace_bad_bytes=data.replace_bad_bytes,
+    )
+    skipped: Counter[str] = Counter()
+    for _, entry in islice(bitext.entries(), CHECKED_PAIRS):
+        if isinstance(entry, Skipped) and entry != NAMES:
+            skipped[entry.reason] += 1
     check_output(output, read=paths)
+    name = redacted(" and ".join(paths))
     if bitext.remark:
-        context.display().warn(f"{redacted(' and '.join(paths))} {bitext.remark}")
+        context.display().warn(f"{name} {bitext.remark}")
     for reason, count in skipped.items():
-        context.display().warn(f"{redacted(' and '.join(paths))}: {count:,} left out, which are no pairs ({reason}).")
-    # A column of languages has labelled them.
-    return as_read_by(model, bitext, wanted) if data.language_column is None else bitext
+        context.display().warn(f"{name}: {count:,} left out, which are no pairs ({reason}).")
+    if data.language_column is not None:
+        return bitext  # the column has labelled each pair with its languages
+    return as_read_by(model, bitext, wanted)
 
 
 def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:
@@ -103,17 +124,18 @@ def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -
     if path is None:
         return
     # os.path answers False where pathlib raises, such as for a name that is too long.
-    if os.path.isfile(path) and any(other and os.path.exists(other) and path.samefile(other) for other in read):
+    if os.path.isfile(path) and any(file and os.path.exists(file) and path.samefile(file) for file in read):
         raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
-    if why := _why_not(path):
-        raise UsageError(f"{path} cannot be written: {why}; choose another --output.")
+    obstacle = _obstacle(path)
+    if obstacle:
+        raise UsageError(f"{path} cannot be written: {obstacle}; choose another --output.")
 
 
-def _why_not(path: Path) -> str | None:
-    """Why a file cannot be written; None if it can."""
+def _obstacle(path: Path) -> str | None:
+    """The reason why a file cannot be written; None if it can."""
     try:
         mode = os.stat(path).st_mode
-    except FileNotFoundError:  # also of a link to a file that is not there yet
+    except FileNotFoundError:  # raised as well for a link to a file that is not there yet
         folder = real_path(path).parent
         if not folder.is_dir():
             return f"there is no folder {path.parent if not path.is_symlink() else folder}"
@@ -129,9 +151,9 @@ def _why_not(path: Path) -> str | None:
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """A file that grows while others may read it, or stdout for None.
+    """A file to write line by line, which others may read meanwhile, or stdout for None.
 
-    Raises `ResourceError` if somebody has deleted the file meanwhile: what was written is nowhere then.
+    Raises `ResourceError` if somebody has deleted the file meanwhile, so that what was written is lost.
     """
     if path is None:
         with results() as out:
@@ -146,7 +168,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
 @contextmanager
 def whole_output(path: Path) -> Iterator[TextIO]:
-    """A file that is there when all of it is written; one of the same name stays as it is until then."""
+    """A file that appears when all of it is written. Until then, an older file of this name stays as it is."""
     with new_output(path) as file:
         out = io.TextIOWrapper(file, encoding="utf-8", errors=ESCAPED, write_through=True)
         yield out
@@ -161,13 +183,18 @@ def files_and_settings(
     valid: Sequence[str] | None = None,
     test: Sequence[str] | None = None,
 ) -> tuple[list[str], "Settings"]:
-    """Files and `key=value` settings among the arguments; those to validate and test on become settings too.
+    """Separates the arguments into files and `key=value` settings. `valid` and `test` files become settings, too.
 
-    Raises for more than two files, and for none if they are `required`.
+    Raises `UsageError` for more than two files, and for none if they are `required`.
     """
-    given = [argument for argument in arguments if argument is not None]
-    texts = [argument for argument in given if "=" in argument and not (os.path.exists(argument) or is_url(argument))]
-    paths = [argument for argument in given if argument not in texts]
+    paths, texts = [], []
+    for argument in arguments:
+        if argument is None:
+            continue
+        if "=" in argument and not os.path.exists(argument) and not is_url(argument):
+            texts.append(argument)
+        else:
+            paths.append(argument)
     for name, files in ((f"`{command}`", paths), ("--valid", valid or ()), ("--test", test or ())):
         if len(files) > 2 or (required and not paths):
             raise UsageError(
@@ -179,20 +206,23 @@ def files_and_settings(
     return paths, merged(parse_settings(texts), {"data": held_out} if held_out else {})
 
 
-def chosen_settings(size: str | None, recipe: str | None, given: dict[str, Any]) -> "Settings":
-    """The options of a training that were `given`, as settings. Raises `UsageError` for a wrong one, by its name."""
+def chosen_settings(size: str | None, recipe: str | None, options: dict[str, Any]) -> "Settings":
+    """The options of a training, by the setting that each stands for, as settings; None is an option not given.
+
+    Raises `UsageError` that names the option for a wrong value, and for a size beside a recipe.
+    """
     from dragoman.config.run import load_config
     from dragoman.config.settings import parse_settings
 
     if size and recipe:
         raise UsageError("--size and --recipe both choose the settings; give one of them.")
-    settings = parse_settings(f"{key}={value}" for key, value in given.items() if value is not None)
-    load_config({}, settings, spell=lambda key: SPELLED.get(key) or option_name(key.removeprefix("training.")))
+    settings = parse_settings(f"{key}={value}" for key, value in options.items() if value is not None)
+    load_config({}, settings, spell=lambda key: OPTIONS.get(key) or option_name(key.removeprefix("training.")))
     return settings
 
 
 def refuse_others(command: str, settings: "Settings", known: Sequence[str]) -> None:
-    """Raise for a setting that this command does not read; it reads the sections and the keys that are `known`."""
+    """Raise `UsageError` for a setting that is not among the sections and keys that this command reads."""
     from dragoman.config.settings import spelled
 
     for text in spelled(settings):

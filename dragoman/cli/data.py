@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TITLES = {"train": "To train on", "valid": "To validate on", "test": "To test on"}
 NUM_BARS = 12
+"""Bars of a histogram of lengths."""
 data = App(help="Look at sentence pairs before training on them.")
 app.add_typer(data, name="data")
 
@@ -41,8 +42,8 @@ def check(
     output: Annotated[Path | None, File(*OUTPUT, help="File to write the pairs to that `train` would keep.")] = None,
 ) -> None:
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
-    given = [*(arguments or ()), columns]
-    files, settings = files_and_settings("data check", given, required=False, valid=valid, test=test)
+    words = [*(arguments or ()), columns]
+    files, settings = files_and_settings("data check", words, required=False, valid=valid, test=test)
     from dragoman.config.settings import setting, spelled
     from dragoman.data.bitext import open_corpora, open_held_out
     from dragoman.data_check import by_languages
@@ -58,26 +59,29 @@ def check(
     if output and bitext.labelled:
         raise UsageError("--output is for pairs of two languages, and these have more; check each corpus on its own.")
     bitexts = [*(corpus.bitext for corpus in bitext.corpora), *held_out.values()]
-    check_output(output, read=[file for each in bitexts for file in each.files])
-    apart = by_languages(bitext, held_out) if bitext.labelled else {"": (bitext, held_out)}
+    check_output(output, read=[file for opened in bitexts for file in opened.files])
+    parts = by_languages(bitext, held_out) if bitext.labelled else {"": (bitext, held_out)}
+    results = {}
     with context.display().progress("Reading") as advance:
-        results = {each: check_data(part, held_out=own, progress=advance) for each, (part, own) in apart.items()}
+        for languages, (part, part_held_out) in parts.items():
+            results[languages] = check_data(part, held_out=part_held_out, progress=advance)
     trainable = all(result.trainable for result in results.values())
-    to_train = map(redacted, sys.argv[3:])
+    train_arguments = [redacted(word) for word in sys.argv[3:]]  # those of this command, after `data check`
     try:
         if output:
-            written = _write_clean(context, output, bitext, held_out)
+            train_arguments = _write_clean(context, output, bitext, held_out)
             cleaning = setting(settings, "data.cleaning", {})
-            to_train = [*written, *spelled({"data": {"cleaning": cleaning}} if cleaning else {})]
-    finally:  # a file that cannot be written costs nothing but itself
+            if cleaning:
+                train_arguments += spelled({"data": {"cleaning": cleaning}})
+    finally:  # the results are printed even if the file cannot be written
         if context.as_json:
-            told = {each: result.to_dict() for each, result in results.items()}
-            print_json({"trainable": trainable, "languages": told} if bitext.labelled else told[""])
+            figures = {languages: result.to_dict() for languages, result in results.items()}
+            print_json({"trainable": trainable, "languages": figures} if bitext.labelled else figures[""])
         else:
             for result in results.values():
                 _show(result, quiet=context.quiet)
     if trainable and not (context.as_json or context.quiet):
-        print(f"Next:  {command_line('train', *to_train)}")
+        print(f"Next:  {command_line('train', *train_arguments)}")
     if not trainable:
         raise typer.Exit(DataError.exit_code)
 
@@ -96,11 +100,14 @@ def prepare(
     test: Test = None,
     recipe: Recipe = None,
 ) -> None:
-    """Clean pairs, hold some out, and write token ids, once for many runs. Goes on where it broke off."""
-    given = [*(arguments or ()), columns]
-    files, settings = files_and_settings("data prepare", given, required=False, valid=valid, test=test)
+    """Clean pairs, hold some out, and write token ids, once for many runs.
+
+    If it is interrupted, the same command goes on with it.
+    """
+    words = [*(arguments or ()), columns]
+    files, settings = files_and_settings("data prepare", words, required=False, valid=valid, test=test)
     refuse_others("data prepare", settings, (*SECTIONS, "seed"))
-    from dragoman.runs.plan import told_occurrences
+    from dragoman.runs.plan import describe_occurrences
     from dragoman.runs.prepared import prepare_folder
     from dragoman.system.seals import read_in
 
@@ -109,10 +116,11 @@ def prepare(
         prepare_folder(files, output, recipe=recipe, settings=settings, tell=tell)
     about = read_in(output, "about.json")
     if context.as_json:
-        return print_json({"folder": str(output), **about})
+        print_json({"folder": str(output), **about})
+        return
     for reason, count in about["dropped"].items():
         display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
-    for line in told_occurrences(about["occurrences"]):
+    for line in describe_occurrences(about["occurrences"]):
         display.note(line)
     display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
 
@@ -120,15 +128,20 @@ def prepare(
 def _write_clean(
     context: Context, output: Path, bitext: "CleanedBitext", held_out: "dict[Part, Bitext]"
 ) -> list[str | Path]:
-    """Write the pairs that `train` keeps as tab-separated text. Returns the arguments with which to train on them."""
+    """Write the pairs that `train` keeps as tab-separated text. Returns the arguments for `train` to train on them."""
     kept = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
     with whole_output(output) as file:
         file.writelines("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in kept)
     context.display().note(
         f"{output} holds the {kept.report.read - kept.report.dropped.total():,} pairs that are kept."
     )
-    files = [word for name, part in held_out.items() for path in part.files for word in (f"--{name}", path)]
-    return [output, *files, *(f"data.languages=[{','.join(pair)}]" for pair in [bitext.languages] if pair)]
+    arguments: list[str | Path] = [output]
+    for name, part in held_out.items():
+        for path in part.files:
+            arguments += [f"--{name}", path]
+    if bitext.languages:
+        arguments.append(f"data.languages=[{','.join(bitext.languages)}]")
+    return arguments
 
 
 def _show(result: "CheckResult", *, quiet: bool) -> None:
@@ -152,21 +165,23 @@ def _show(result: "CheckResult", *, quiet: bool) -> None:
 
 
 def _sentence(finding: "Finding") -> str:
-    """A finding in one line: what, how many, where, what to do."""
+    """A finding in one line: its kind, count, examples and advice."""
     share = f"{100 * finding.share:.2g}" if finding.share < 0.995 else "100"
-    seen = f"{share} % of {finding.total:,} looked at; {_where(finding.examples)}"
+    extent = f"{share} % of {finding.total:,} looked at; {_places(finding.examples)}"
     part = "" if finding.part == "train" else f"{finding.part}: "
-    return f"{part}{finding.what}: {finding.count:,} ({seen}); {finding.advice}."
+    return f"{part}{finding.what}: {finding.count:,} ({extent}); {finding.advice}."
 
 
-def _where(locations: "list[Location]") -> str:
+def _places(locations: "list[Location]") -> str:
     """Files with their lines: "a.tsv, lines 8, 9"."""
     numbers: dict[tuple[str, str], list[str]] = {}
     for location in locations:
         numbers.setdefault((" and ".join(location.files), location.unit), []).append(f"{location.number:,}")
-    return "; ".join(
-        f"{files}, {unit}{'s' * (len(each) > 1)} {', '.join(each)}" for (files, unit), each in numbers.items()
-    )
+    places = []
+    for (files, unit), listed in numbers.items():
+        plural = "s" if len(listed) > 1 else ""
+        places.append(f"{files}, {unit}{plural} {', '.join(listed)}")
+    return "; ".join(places)
 
 
 def _sizes(part: "PartResult", *, ascii_only: bool) -> "Table":
@@ -178,10 +193,10 @@ def _sizes(part: "PartResult", *, ascii_only: bool) -> "Table":
     rows = []
     for name, side in (("source", part.source), ("target", part.target)):
         length, longest = side.characters, max(side.characters, default=0)
-        half = f"half {length.percentile(25)}-{length.percentile(75)}"
-        remark = f"{length.mean:.0f} characters ({half}, longest {longest:,}), {side.words.mean:.1f} words"
+        middle = f"half {length.percentile(25)}-{length.percentile(75)}"
+        remark = f"{length.mean:.0f} characters ({middle}, longest {longest:,}), {side.words.mean:.1f} words"
         language = side.declared or side.detected or ""
-        # A bar as high as nothing, which is left out again, makes the others begin at zero.
+        # A bar of height 0, which is left out again, makes the scale begin at zero.
         bars = "" if ascii_only else sparkline([0, *length.histogram(NUM_BARS, end)], NUM_BARS + 1)[1:]
         rows.append((f"{name} {language}", bars, remark))
     spread = f"target to source characters (90 % {part.ratio(5):.2f}-{part.ratio(95):.2f})"

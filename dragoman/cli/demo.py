@@ -16,19 +16,20 @@ SENTENCES = 6
 
 
 def run_demo(directory: Path, *, display: Display) -> Evaluation:
-    """Train the recipe `demo` into `directory` and show what it can do; returns its scores on held-out sentences."""
+    """Train the recipe `demo` into a folder and show examples of its translations. Returns its held-out scores."""
     display.note(
         "A translator from English to French, trained on sentences that a small grammar makes up.\n"
         "Held out are whole combinations of words (this adjective with that noun), in training never seen together."
     )
-    config, bitext = plan_run(["builtin:grammar"], recipe="demo", settings={})
-    evaluation = start_run(bitext, config, directory, listener=display)
+    config, pairs = plan_run(["builtin:grammar"], recipe="demo", settings={})
+    evaluation = start_run(pairs, config, directory, listener=display)
     with last_step(display, "Examples", later=f"See {directory / 'report.html'}."):
         display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     return evaluation
 
 
 def _examples(evaluation: Evaluation, pairs: list[tuple[str, str]]) -> Table:
+    """A table of some sentences of medium length with their translations, and the reference where it differs."""
     rows = [
         (source, translation, "" if translation == reference else f"reference: {reference}")
         for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)

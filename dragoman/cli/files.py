@@ -1,4 +1,4 @@
-"""Files that `translate` reads besides models: sentences and terms."""
+"""Files that `translate` reads besides models: lines, documents and terms."""
 
 import os
 import re
@@ -11,12 +11,13 @@ from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
 from dragoman.formats.text_files import open_input, read_lines
 
 FIRST_LINES = 20
+"""Lines of an input that are looked at to notice a document."""
 DOCUMENTS = {
     "subtitles": r"\s*(WEBVTT\b|\d+:\d\d:\d\d[.,]\d+ -->)",
     "a web page": r"\s*<(!doctype|html|head|body|div|p|h\d|table|ul)\b",
     "XML, such as XLIFF": r"\s*<(\?xml|xliff|tmx|TS)\b",
 }
-"""What a line of a document looks like that is no text."""
+"""Kinds of documents, each with a pattern for the beginning of a line that plain text does not have."""
 
 
 def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
@@ -34,17 +35,17 @@ def check_document(path: Path, output: Path | None, others: Iterable[object]) ->
     open_input(path).close()
 
 
-def check_input(text: list[str] | None, path: Path | None) -> None:
-    """Raise for text that is given twice, a file whose first line cannot be read, or a stdin (None) that is closed."""
-    if text and path:
+def check_input(texts: list[str] | None, path: Path | None) -> None:
+    """Raise for texts beside a file, for a file whose first line cannot be read, or else for a stdin that is closed."""
+    if texts and path:
         raise UsageError("Give sentences on the command line or in --input, not both.")
-    if text:
+    if texts:
         return
     if path is not None:
         # os.path answers False where pathlib raises, such as for a name that is too long.
         if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
-            return  # a pipe gives what it has only once
-        refuse_other_files(path, but=WEB_PAGE)  # of which `notice_documents` warns
+            return  # a pipe can be read only once
+        refuse_other_files(path, but=WEB_PAGE)  # `notice_documents` warns of a web page
         with open_input(path) as stream:
             next(read_lines(stream, str(path)), None)
     elif sys.stdin is None:
@@ -52,7 +53,7 @@ def check_input(text: list[str] | None, path: Path | None) -> None:
 
 
 def notice_documents(lines: Iterable[str | None], name: str, warn: Callable[[str], None]) -> Iterator[str | None]:
-    """The same lines; warns if one of the first ones is that of a document whose marks would be translated too."""
+    """The same lines. Warns if one of the first ones looks like a document, whose markup would be translated too."""
     number = 0
     for line in lines:
         number += line is not None
@@ -82,7 +83,8 @@ def read_terms(path: Path) -> list[str]:
     return [line.strip() for _, line in _filled_lines(path)]
 
 
-def _filled_lines(path: Path) -> Iterable[tuple[int, str]]:
+def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not blank, with their numbers from 1."""
     with open_input(path) as stream:
         for number, line in enumerate(read_lines(stream, str(path)), start=1):
             if line.strip():

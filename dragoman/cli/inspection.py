@@ -1,4 +1,4 @@
-"""The commands that look inside a model: inspect, tokenize."""
+"""Commands that look inside a model: inspect, tokenize."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +17,7 @@ def inspect(
     target: Target = None,
     output: Annotated[
         Path | None,
-        File(*OUTPUT, help="The page to write. Default: inspection.html, without --json."),
+        File(*OUTPUT, help="Page to write. Default: inspection.html; none with --json."),
     ] = None,
     source_language: options.From = None,
     target_language: options.To = None,
@@ -41,7 +41,7 @@ def inspect(
     try:
         if path:
             write_output(path, encoded(render_inspection(inspection)))
-    finally:  # a page that cannot be written costs nothing but itself
+    finally:  # the result is printed even if the page cannot be written
         if context.as_json:
             print_json(inspection.to_dict() | {"attention": inspection.attention_dict()})
         else:
@@ -56,9 +56,9 @@ def inspect(
 def tokenize(
     context: Context,
     model: Model,
-    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
-    input_file: Annotated[Path | None, File("--input", "-i", help="Text, line by line.")] = None,
-    target: Annotated[bool, Option(help="Text of the target language.")] = False,
+    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts. Default: --input, or stdin.")] = None,
+    input_file: Annotated[Path | None, File("--input", "-i", help="File to read line by line.")] = None,
+    target: Annotated[bool, Option(help="Read the texts as those of the target language.")] = False,
     source_language: options.From = None,
     target_language: options.To = None,
 ) -> None:
@@ -78,7 +78,6 @@ def tokenize(
             if context.as_json:
                 print_json({"text": line, "tokens": tokens, "ids": ids})
                 continue
-            tokens = [spelled(token) for token in tokens]
-            widths = [max(len(token), len(str(id_))) for token, id_ in zip(tokens, ids, strict=True)]
-            for row in (tokens, ids):
-                print("  ".join(f"{each:>{width}}" for each, width in zip(row, widths, strict=True)))
+            columns = [(spelled(token), str(id_)) for token, id_ in zip(tokens, ids, strict=True)]
+            print("  ".join(token.rjust(len(id_)) for token, id_ in columns))
+            print("  ".join(id_.rjust(len(token)) for token, id_ in columns))

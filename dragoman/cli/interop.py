@@ -1,4 +1,4 @@
-"""Commands that take other people's models in, and give ours away: import, export."""
+"""Commands that convert models from and to other software: import, export."""
 
 import os
 from pathlib import Path
@@ -18,9 +18,9 @@ FORMAT = choice("format", ("ctranslate2", "argos", "onnx", "transformers", "web"
 NUMBERS = choice(
     "kind of numbers", ("float32", "int8", "int8_float32", "int8_bfloat16", "int16", "float16", "bfloat16")
 )
-WORDS = (
-    "JSON of the library `tokenizers`, or a text file with one word on each line, sorted by token id. Default: none, "
-    "sentences are token ids."
+TOKENIZER = (
+    "JSON of the library `tokenizers`, or a text file with one word on each line, sorted by token id. Default: none; "
+    "sentences are written as token ids."
 )
 
 
@@ -42,22 +42,22 @@ def import_(
     target: options.To = None,
     style: Annotated[str | None, Option(**STYLE, help="Which notebook's code the weights belong to.")] = None,
     num_heads: Annotated[
-        int | None, Option(metavar="N", min=1, help="Attention heads, which a notebook's weights do not tell.")
+        int | None, Option(metavar="N", min=1, help="Attention heads; a notebook's weights do not tell how many.")
     ] = None,
-    source_tokenizer: Annotated[Path | None, File(help=f"A notebook's source tokenizer: {WORDS}")] = None,
-    target_tokenizer: Annotated[Path | None, File(help=f"A notebook's target tokenizer: {WORDS}")] = None,
+    source_tokenizer: Annotated[Path | None, File(help=f"A notebook's source tokenizer: {TOKENIZER}")] = None,
+    target_tokenizer: Annotated[Path | None, File(help=f"A notebook's target tokenizer: {TOKENIZER}")] = None,
 ) -> None:
-    """Make a model directory of a pretrained model or of what a notebook saved.
+    """Convert a pretrained model, or the weights that a notebook saved, into a model directory.
 
-    Pretrained are Marian (OPUS-MT), M2M-100 and NLLB-200, in folders as transformers keeps them, and Marian's own .npz.
-    With hf:OWNER/NAME the folder is downloaded from the Hugging Face Hub.
+    Pretrained models are Marian (OPUS-MT), M2M-100 and NLLB-200, each in a folder as transformers saves it, and Marian
+    in a folder with its own .npz. With hf:OWNER/NAME the folder is downloaded from the Hugging Face Hub.
     """
     from dragoman.storage.run_directory import refuse_to_overwrite
 
     refuse_to_overwrite(output)
-    own = [style, num_heads, source_tokenizer, target_tokenizer]
     if model.startswith("hf:") or os.path.isdir(model):
-        if any(each is not None for each in own):
+        for_notebooks = [style, num_heads, source_tokenizer, target_tokenizer]
+        if any(option is not None for option in for_notebooks):
             raise UsageError("--style, --num-heads and tokenizers are for a notebook's weights; leave them out.")
         _import_pretrained(context, model, output, (source, target))
         return
@@ -72,6 +72,7 @@ def import_(
 
 
 def _import_pretrained(context: Context, model: str, output: Path, languages: tuple[str | None, str | None]) -> None:
+    """Convert a pretrained model in a folder, or on the Hugging Face Hub, and say how to use it."""
     from dragoman.interop.files import read_json
 
     display = context.display()
@@ -106,6 +107,7 @@ def _import_notebook(
     num_heads: int,
     tokenizers: tuple[Path | None, Path | None],
 ) -> None:
+    """Convert the weights that a notebook saved, and say how to use the model."""
     from dragoman.formats.text_files import open_input
     from dragoman.system.optional import load
 
@@ -132,6 +134,7 @@ def _import_notebook(
 
 
 def _note_size(display: "Display", output: Path, config: "TransformerConfig") -> None:
+    """Print how many layers and tokens the model has."""
     display.note(
         f"{output} holds {config.num_encoder_layers} + {config.num_decoder_layers} layers of width {config.d_model}, "
         f"with vocabularies of {config.source_vocab_size:,} and {config.target_vocab_size:,} tokens."
@@ -149,14 +152,14 @@ def export(
     output: Annotated[Path, Argument(metavar="OUT", help="Folder to write.")],
     to: Annotated[str, Option("--to", **FORMAT, help="Which engine the model is for.")],
     quantization: Annotated[
-        str | None, Option(**NUMBERS, help="Kind of numbers. Default: float32; int8 for argos and the web.")
+        str | None, Option(**NUMBERS, help="Kind of numbers of the weights. Default: float32; int8 for argos and web.")
     ] = None,
     languages: Annotated[
         str | None, Option(metavar="CODE,CODE", help="Source and target, of a model that knows many languages.")
     ] = None,
     sentences: Annotated[
         Path | None,
-        File(help="Text that both engines translate. Default: test sentences of the training, or built-in."),
+        File(help="Sentences for the proof, one on each line. Default: test sentences of the run, or built-in ones."),
     ] = None,
     runtime: Annotated[
         Path | None, Option(metavar="DIR", help="For the web: the folder `dist` of the npm package onnxruntime-web.")
@@ -164,7 +167,7 @@ def export(
 ) -> None:
     """Write a model for another engine, and prove that it translates the same there.
 
-    With --to web, the runtime of the page is downloaded from the registry of npm, unless --runtime has it.
+    With --to web, the page's runtime is downloaded from the registry of npm, unless --runtime names its folder.
     """
     from dragoman.cli.checks import check_model
     from dragoman.storage.run_directory import refuse_to_overwrite
@@ -172,8 +175,7 @@ def export(
     check_model(model)
     refuse_to_overwrite(output)
     from dragoman.formats.text_files import open_input, read_lines
-    from dragoman.interop.exports.exporting import ExportOptions
-    from dragoman.interop.exports.exporting import export as write
+    from dragoman.interop.exports import exporting
 
     source, comma, target = (languages or ",").partition(",")
     if not comma:
@@ -188,19 +190,19 @@ def export(
     if to == "web" and not runtime:
         display.note("Downloading onnxruntime-web with npm; --runtime takes it from a folder instead.")
     with display.status(f"Writing for {to}, and translating with both engines"):
-        chosen = ExportOptions(
+        choices = exporting.ExportOptions(
             quantization=quantization,
             languages=(source or None, target or None),
             sentences=texts,
             runtime=runtime,
         )
-        proof = write(model, output, to, chosen)
+        proof = exporting.export(model, output, to, choices)
     if context.as_json:
         print_json({"output": str(output), "to": to} | proof.to_dict())
-    for name, found in proof.agreements.items():
+    for name, agreement in proof.agreements.items():
         display.note(
-            f"{found.identical} of {found.sentences} translations are identical ({name}); "
-            f"scores differ by {found.largest_difference:.1e} at most."
+            f"{agreement.identical} of {agreement.sentences} translations are identical ({name}); "
+            f"scores differ by {agreement.largest_difference:.1e} at most."
         )
     if proof.numbers != "float32":
         display.note(f"BLEU with Dragoman's translations as references: {proof.bleu_with_ours:.1f}.")

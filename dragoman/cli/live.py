@@ -1,4 +1,4 @@
-"""Lines from somebody who waits for answers: a keyboard, or a program at the other end of a pipe."""
+"""Lines that are answered one by one as they arrive from a keyboard, or from a program at the other end of a pipe."""
 
 import select
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ def live_lines(stream: BufferedIOBase, name: str) -> Iterator[str | None]:
 
 
 class _Watched(BufferedIOBase):
-    """A stream that knows whether its next line has arrived; `io.BufferedReader` cannot look at half a line."""
+    """A stream that knows whether its next line has arrived. `io.BufferedReader` cannot look at half a line."""
 
     def __init__(self, stream: BufferedIOBase):
         self.stream, self.arrived, self.ended = stream, bytearray(), False
 
     def has_line(self, *, wait: bool) -> bool:
-        """Whether the next line, or the end, has arrived; with `wait`, once it has."""
+        """Whether the next line, or the end, has arrived; `wait` waits until it has."""
         while not (self.ended or len(self.arrived) >= MAX_LINE or b"\n" in self.arrived):
             if not wait and not _ready(self.stream):
                 return False
-            new = self.stream.read1()
-            self.arrived += new
-            self.ended = not new
+            content = self.stream.read1()
+            self.arrived += content
+            self.ended = not content
         return True
 
     def peek(self, size: int = 0) -> bytes:
@@ -44,14 +44,15 @@ class _Watched(BufferedIOBase):
     def readline(self, size: int | None = MAX_LINE) -> bytes:
         """A line of at most `size` bytes."""
         self.has_line(wait=True)
-        line = bytes(self.arrived[: self.arrived.find(b"\n", 0, size) + 1 or size])
+        end = self.arrived.find(b"\n", 0, size) + 1
+        line = bytes(self.arrived[: end or size])
         del self.arrived[: len(line)]
         return line
 
 
 def _ready(stream: BufferedIOBase) -> bool:
-    """Whether there is something to read, or the end."""
+    """Whether reading would not wait: there is something to read, or the end."""
     try:
         return bool(select.select([stream], [], [], 0)[0])
-    except (OSError, ValueError):  # no pipe but memory, or a console of Windows
+    except (OSError, ValueError):  # a stream in memory, or a console of Windows
         return True

@@ -1,4 +1,4 @@
-"""What is said once, by the first command that it matters to."""
+"""Notices that are printed once, by the first command that they matter to."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ def mention_missing_kernels(context: Context) -> None:
 
     Not with --json or --quiet, and once for each version. Where that cannot be remembered, nothing is said.
     """
-    if context.as_json or context.quiet or sys.platform == "win32":  # where there is nothing to be done about it
+    if context.as_json or context.quiet or sys.platform == "win32":  # on Windows nothing can be done about it
         return
     from dragoman.model.fast import library
     from dragoman.system.device import choose_device
@@ -27,14 +27,14 @@ def mention_missing_kernels(context: Context) -> None:
         )
 
 
-def _first_time(what: str) -> bool:
-    """Whether this was never asked before; remembered as an empty file in the cache of the user."""
+def _first_time(name: str) -> bool:
+    """Whether this function is called for the first time with this name, which it remembers in the user's cache."""
     folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if folder.startswith("~"):  # there is no home
         return False
     with suppress(OSError):
         cache = Path(folder) / "dragoman"
         cache.mkdir(parents=True, exist_ok=True)
-        (cache / what).touch(exist_ok=False)
+        (cache / name).touch(exist_ok=False)
         return True
     return False

@@ -1,10 +1,10 @@
-"""The one `app`, the options that several commands share, and how scores are printed."""
+"""The `app`, the options that several commands share, and printing of scores."""
 
 from collections.abc import Sequence
 from functools import cache, partial
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -12,73 +12,89 @@ from dragoman.cli.app import App, Context, options_of
 from dragoman.errors import UsageError, command_line, did_you_mean, respell
 from dragoman.system.streams import json_line
 
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from dragoman.evaluation.evaluate import Evaluation
+
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
 
-# A path that may not be read is an error of ours, with the remedy.
+# `readable=False`: for a path that may not be read, our own error with its remedy replaces that of typer.
 Argument, Option = partial(typer.Argument, readable=False), partial(typer.Option, readable=False)
 File = partial(Option, metavar="FILE")
 OUTPUT = ("--output", "-o")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
-NO_OPTIONS = ("glossary", "forbid", "max_tokens")
+WITHOUT_OPTION = ("glossary", "forbid", "max_tokens")
 """Fields of `DecodingConfig` that `translate` reads from files, or that only programs set."""
 
 
-def choice(what: str, known: Sequence[str], *, remedy: str = "") -> dict[str, Any]:
-    """Keywords of an `Option` that takes one of `known`: metavar, shell completion, and a sentence for other values."""
+def choice(noun: str, values: Sequence[str], *, remedy: str = "") -> dict[str, Any]:
+    """Keywords of an `Option` that takes one of these values: metavar, shell completion, and a check.
+
+    The check raises a `UsageError` that says which `noun` is unknown, and ends with the `remedy`.
+    """
 
     def check(value: str | None) -> str | None:
-        if value is not None and value not in known:
+        if value is not None and value not in values:
             raise UsageError(
-                f"There is no {what} '{value}'{did_you_mean(value, known)}; choose {', '.join(known)}{remedy}."
+                f"There is no {noun} '{value}'{did_you_mean(value, values)}; choose {', '.join(values)}{remedy}."
             )
         return value
 
-    return {"metavar": "|".join(known), "callback": check, "autocompletion": lambda: list(known)}
+    return {"metavar": "|".join(values), "callback": check, "autocompletion": lambda: list(values)}
 
 
 def recipes() -> list[str]:
-    """Names of recipes, for shell completion."""
+    """Names of the recipes, for shell completion."""
     from dragoman.config.recipes import recipe_names
 
     return recipe_names()
 
 
 def option_name(setting: str) -> str:
-    """--beam-size for beam_size."""
+    """The option for a field of a config, such as --beam-size for beam_size."""
     return f"--{setting.replace('_', '-')}"
 
 
 @cache
 def decoding(*names: str) -> list[Any]:
-    """Options for these fields of `DecodingConfig`, or for all but `NO_OPTIONS`.
+    """Options for these fields of `DecodingConfig`, or for all but those `WITHOUT_OPTION`.
 
-    They take texts, which `checks.check_decoding` validates; what is not given follows from the model directory.
+    Their values are texts, which `checks.check_decoding` validates. The model directory decides what is not given.
     """
     from dragoman.config.decoding import DecodingConfig
 
-    fields, parameters = DecodingConfig.model_fields, []
-    for name in names or [name for name in fields if name not in NO_OPTIONS]:
-        kind, default = fields[name].annotation, fields[name].default
-        plain = next(each for each in (kind, *get_args(kind)) if each in (bool, *METAVARS))
-        text = respell(" ".join(fields[name].description.split()), fields, option_name)
-        text += "" if default in (None, "") or plain is bool else f" Default: the model's, or {default:g}."
-        typed_as = f"{option_name(name)}/{option_name('no_' + name)}" if default is True else option_name(name)
-        option = Option(typed_as, metavar=METAVARS.get(plain), help=text)
-        typed = Annotated[(bool if plain is bool else str) | None, option]
-        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=typed))
+    fields = DecodingConfig.model_fields
+    if not names:
+        names = tuple(name for name in fields if name not in WITHOUT_OPTION)
 
     def declare(**_: Any) -> None: ...
 
-    declare.__signature__ = Signature(parameters)
+    declare.__signature__ = Signature([_decoding_parameter(name, fields) for name in names])
     return options_of(declare)
 
 
-TRAINED_IN = choice("precision", ("auto", "float32", "bfloat16"))
+def _decoding_parameter(name: str, fields: "dict[str, FieldInfo]") -> Parameter:
+    """Parameter of a function from which typer makes the option for this field."""
+    field = fields[name]
+    (kind,) = {field.annotation, *get_args(field.annotation)} & {bool, *METAVARS}
+    text = respell(" ".join(field.description.split()), fields, option_name)
+    if kind is not bool and field.default not in (None, ""):
+        text += f" Default: the model's, or {field.default:g}."
+    spelling = option_name(name)
+    if field.default is True:
+        spelling += "/" + option_name(f"no_{name}")
+    option = Option(spelling, metavar=METAVARS.get(kind), help=text)
+    value_type = bool if kind is bool else str
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type | None, option])
+
+
+TRAINING_PRECISIONS = choice("precision", ("auto", "float32", "bfloat16"))
 PRECISIONS = choice("precision", ("auto", "float32", "bfloat16", "int8"))
 
 
 def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,fr]'") -> Any:
-    """The argument of commands that read sentence pairs."""
+    """Argument of commands that read sentence pairs: files and settings."""
     formats = "TSV, CSV, JSON, TMX, XLIFF or PO; plain, .gz, .bz2, .xz or .zst; or its URL"
     return Argument(
         metavar=f"DATA | {sides} [key=value ...]",
@@ -87,58 +103,67 @@ def pairs(sides: str = "SOURCE TARGET", *, setting: str = "'data.languages=[en,f
     )
 
 
-HELD_OUT = "pairs; twice for two files. Default: split off by `train`."
+def _as_setting(columns: str | None) -> str | None:
+    """The option --columns as the setting that it stands for."""
+    return columns and f"data.columns=[{columns}]"
+
+
+HELD_OUT = "pairs; give it twice for two aligned files. Default: split off by `train`."
 Valid = Annotated[list[str] | None, File(help=f"Validation {HELD_OUT}")]
 Test = Annotated[list[str] | None, File(help=f"Test {HELD_OUT}")]
 COLUMNS = "Source and target column of a table or of JSON: numbers from 1, or names. Default: found by what they hold."
-Columns = Annotated[
-    str | None, Option(metavar="N,N", help=COLUMNS, callback=lambda value: value and f"data.columns=[{value}]")
-]
-"""Given to a command as the setting that it is."""
+Columns = Annotated[str | None, Option(metavar="N,N", help=COLUMNS, callback=_as_setting)]
 Recipe = Annotated[
     str | None, Option(metavar="NAME", help="A named recipe, or a YAML file with settings.", autocompletion=recipes)
 ]
 Target = Annotated[
     str | None, Option(metavar="TEXT", help="A translation to look at. Default: the model's own translation.")
 ]
-CODE = "in any style, such as de, deu or deu_Latn. Default: the model's."
-From = Annotated[
-    str | None, Option("--from", metavar="CODE", help=f"Source language of a model that knows many, {CODE}")
-]
-To = Annotated[str | None, Option("--to", metavar="CODE", help=f"Target language of a model that knows many, {CODE}")]
+CODE = "of a model that knows many, such as de, deu or deu_Latn. Default: the model's."
+From = Annotated[str | None, Option("--from", metavar="CODE", help=f"Source language {CODE}")]
+To = Annotated[str | None, Option("--to", metavar="CODE", help=f"Target language {CODE}")]
 Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `train` writes it.")]
 Ensemble = Annotated[
     list[Path] | None, Option(metavar="MODEL", help="A model to average with, of the same vocabulary; may be repeated.")
 ]
 Precision = Annotated[
-    str, Option(**PRECISIONS, help="Precision of matrix products; auto is the quickest that the hardware multiplies.")
+    str, Option(**PRECISIONS, help="Precision of matrix products; auto is the fastest that the hardware supports.")
 ]
 Workers = Annotated[
     int | None, Option(metavar="N", min=1, help="Processes that share the work on a CPU. Default: one per core.")
 ]
 
 
-def print_scores(context: Context, evaluation: Any, title: str, *, examples: Sequence[dict[str, str]] = ()) -> None:
-    """Print an `Evaluation` as a table, or as JSON, and examples of its translations."""
+def print_scores(
+    context: Context, evaluation: "Evaluation", title: str, *, examples: Sequence[dict[str, str]] = ()
+) -> None:
+    """Print scores as a table, or as JSON. `examples` have a `source`, a `translation` and a `reference` each."""
     for warning in evaluation.warnings:
         context.display().warn(warning)
     if context.as_json:
-        return print_json(evaluation.to_dict() | ({"examples": examples} if examples else {}))
+        scores = evaluation.to_dict()
+        if examples:
+            scores["examples"] = examples
+        print_json(scores)
+        return
     from dragoman.system.figures import printable
     from dragoman.terminal import console, results_table, scores_table
 
     console().print(scores_table(title, evaluation.to_dict()))
     if examples:
-        rows = [(s, t, f"reference: {r}") for s, t, r in (map(printable, each.values()) for each in examples)]
+        rows = []
+        for example in examples:
+            source, translation, reference = (printable(example[key]) for key in ("source", "translation", "reference"))
+            rows.append((source, translation, f"reference: {reference}"))
         console().print(results_table("Examples", rows, text=True))
 
 
-def print_trained(context: Context, evaluation: Any, path: Path) -> None:
+def print_trained(context: Context, evaluation: "Evaluation", path: Path) -> None:
     """Print the scores of the run in `path`, and how to use its model."""
     print_scores(context, evaluation, "On the test pairs")
     context.display().note(f"Try it:  {command_line('translate', path, '...')}")
 
 
 def print_json(result: Any) -> None:
-    """Print a result in one line."""
+    """Print a result as one line of JSON."""
     print(json_line(result))

@@ -15,8 +15,8 @@ plot = App(help="Draw masks, positions, schedules, splits, curves and attention,
 app.add_typer(plot, name="plot")
 
 
-def _picture(path: Path) -> Path:
-    """Refuse a file that cannot be written before anything is computed."""
+def _check_picture(path: Path) -> Path:
+    """Raise `UsageError` for a file that cannot be written, before anything is computed."""
     check_output(path)
     from dragoman.report.pictures.files import check_suffix
 
@@ -24,8 +24,8 @@ def _picture(path: Path) -> Path:
     return path
 
 
-Output = Annotated[Path, Option(*OUTPUT, metavar="FILE", help="File to write, .png or .svg.", callback=_picture)]
-Count = Annotated[int | None, Option(metavar="N", min=0, help="Sentence pairs, instead of those of a run.")]
+Output = Annotated[Path, Option(*OUTPUT, metavar="FILE", help="File to write, .png or .svg.", callback=_check_picture)]
+Count = Annotated[int | None, Option(metavar="N", min=0, help="Number of sentence pairs, instead of a run's.")]
 
 
 @plot.command(epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
@@ -34,7 +34,7 @@ def mask(
     text: Annotated[str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.")] = None,
     length: Annotated[
         int | None,
-        Option(metavar="N", min=1, max=200, help="Positions. Default: 20, or the sentence and 3 of padding."),
+        Option(metavar="N", min=1, max=200, help="Positions. Default: 20, or the length of the sentence and 3 more."),
     ] = None,
     output: Output = Path("mask.png"),
 ) -> None:
@@ -77,8 +77,12 @@ def schedules(
     """Draw learning rates over the steps of a run."""
     from dragoman.report.pictures import example_schedules, plot_schedules, read_curve
 
-    given = {"Learning rate": {text.replace(",", ", "): read_curve(text, steps=steps) for text in curves or []}}
-    _save(context, plot_schedules(given if curves else example_schedules(steps), steps=steps), output)
+    if curves:
+        configs = {curve.replace(",", ", "): read_curve(curve, steps=steps) for curve in curves}
+        figure = plot_schedules({"Learning rate": configs}, steps=steps)
+    else:
+        figure = plot_schedules(example_schedules(steps), steps=steps)
+    _save(context, figure, output)
 
 
 @plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
@@ -90,14 +94,14 @@ def split(
     test: Count = None,
     output: Output = Path("split.png"),
 ) -> None:
-    """Draw how sentence pairs are shared out for training, validation and test."""
-    counts = {"training": train, "validation": valid, "test": test}
-    given = {name: count for name, count in counts.items() if count is not None}
-    if bool(run) == bool(given):
+    """Draw how sentence pairs are split into training, validation and test pairs."""
+    options = {"training": train, "validation": valid, "test": test}
+    counts = {name: count for name, count in options.items() if count is not None}
+    if bool(run) == bool(counts):
         raise UsageError("`plot split` takes a run, or counts with --train, --valid and --test; give one of the two.")
     from dragoman.report.pictures import plot_split, read_split
 
-    _save(context, plot_split(read_split(run) if run else given), output)
+    _save(context, plot_split(read_split(run) if run else counts), output)
 
 
 @plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
@@ -106,7 +110,9 @@ def curves(
     runs: Annotated[list[Path], Argument(metavar="RUN ...", help="Model directories with their run/ folders.")],
     panel: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Draw this panel only; may be repeated. Default: all that tell progress."),
+        Option(
+            metavar="NAME", help="Draw this panel only; may be repeated. Default: all; of several runs, loss and BLEU."
+        ),
     ] = None,
     output: Output = Path("curves.png"),
 ) -> None:
@@ -135,11 +141,9 @@ def attention(
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.")],
     target: Target = None,
     kind: Annotated[
-        str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Which attention.")
+        str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Attention to draw.")
     ] = "cross",
-    layer: Annotated[
-        int | None, Option(metavar="N", help="Layer to draw large. Default: the one that tells most.")
-    ] = None,
+    layer: Annotated[int | None, Option(metavar="N", help="Layer to draw large. Default: the clearest one.")] = None,
     head: Annotated[int | None, Option(metavar="N", help="Head to draw large. Default: the mean of all.")] = None,
     output: Output = Path("attention.png"),
 ) -> None:
@@ -155,8 +159,9 @@ def attention(
 
 
 def _name(run: Path, runs: list[Path]) -> str:
-    """The name of a run's folder, or its path if several have that name."""
-    return run.name if [other.name for other in runs].count(run.name) == 1 else str(run)
+    """The name of a run's folder, or its path if the folders of several runs have that name."""
+    names = [path.name for path in runs]
+    return run.name if names.count(run.name) == 1 else str(run)
 
 
 def _save(context: Context, figure: "Picture", path: Path) -> None:

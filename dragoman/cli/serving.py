@@ -1,4 +1,4 @@
-"""The command `serve`."""
+"""The command serve: models over HTTP."""
 
 import ipaddress
 import os
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.translator import Translator
     from dragoman.serving.queue import TranslationQueue
+    from dragoman.serving.server import Server
+    from dragoman.terminal import Display
 
-_LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P<target>[A-Za-z][\w-]+)")
+_MODEL_WITH_LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P<target>[A-Za-z][\w-]+)")
 
 
 @app.command(
@@ -34,10 +36,10 @@ def serve(
         list[str],
         Argument(metavar="MODEL ...", help="Model directories; MODEL:en,fr says the languages of one."),
     ],
-    host: Annotated[str, Option(metavar="ADDRESS", help="Who can reach it: 127.0.0.1 is this machine alone.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, Option(metavar="N", min=0, max=65_535, help="Default: 5000, as LibreTranslate.")] = 5000,
+    host: Annotated[
+        str, Option(metavar="ADDRESS", help="Address to listen on; 127.0.0.1 is reached from this machine alone.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(metavar="N", min=0, max=65_535, help="Port; 0 is any free one.")] = 5000,
     keys: Annotated[Path | None, File(help="API keys, one on each line; requests need one of them.")] = None,
     memory: Annotated[
         Path | None, File(help="Keep corrected translations in this file, and answer with them. Default: keep nothing.")
@@ -62,12 +64,11 @@ def serve(
     Requests of all clients are gathered into batches. /docs describes the API. Nothing is kept without --memory, and
     nothing is logged but errors.
     """
-    named = [_LANGUAGES.fullmatch(model) for model in models]
-    paths = [Path(match["path"]) if match else Path(model) for match, model in zip(named, models, strict=True)]
-    for path in paths:
+    named = [_path_and_languages(model) for model in models]
+    for path, _ in named:
         check_model(path)
     read_keys = _read_keys(keys) if keys else []
-    configs = [check_decoding(path, context.settings) for path in paths]
+    configs = [check_decoding(path, context.settings) for path, _ in named]
     from dragoman.system.optional import load
 
     for module in ("fastapi", "httptools", "uvicorn", "prometheus_client", "python_multipart"):
@@ -88,39 +89,45 @@ def serve(
         display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
     with ExitStack() as opened:
         listener = opened.enter_context(_bound(host, port))
-        translators, inspected, queue = [], {}, TranslationQueue()
+        translators: list[Translator] = []
+        inspected: dict[tuple[str, str], InspectedModel] = {}
+        queue = TranslationQueue()
         background = opened.enter_context(closing(Background(queue)))
         inspector = opened.enter_context(closing(InspectionWorker(inspected)))
-        # What forks processes later is forked before there are models, whose memory they would share, and connections.
+        # These two fork processes later, from one that is forked now: before there are models, whose memory they would
+        # share, and connections.
         background.start()
         inspector.start()
         with display.status("Loading"):
-            for path, match, config in zip(paths, named, configs, strict=True):
-                languages = (match["source"], match["target"]) if match else (None, None)
-                options = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
-                state = model_state(path)
-                translator = queue.first(partial(_loaded, queue, path, config, **options))
-                translators += opened.enter_context(translator).in_each_direction()
-                own = translators[len(inspected) :]
-                inspected |= {languages_of(each): InspectedModel(path, each.languages, state) for each in own}
+            for (path, languages), config in zip(named, configs, strict=True):
+                state = model_state(path)  # as it is before the model is read
+                keywords = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
+                translator = opened.enter_context(queue.call_first(partial(_load, queue, path, config, **keywords)))
+                for direction in translator.in_each_direction():
+                    translators.append(direction)
+                    inspected[languages_of(direction)] = InspectedModel(path, direction.languages, state)
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
         server = Server(
             translators, keys=read_keys, memory=remembered, inspector=inspector, queue=queue, background=background
         )
         mention_missing_kernels(context)
-        address = f"http://{host if ':' not in host else f'[{host}]'}:{listener.getsockname()[1]}"
-        pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
-        display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
-        source, target = next(iter(server.models))
-        display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
+        _announce(display, server, host, listener.getsockname()[1])
         run(server, listener, hosts)
 
 
-def _loaded(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **options: Any) -> "Translator":
-    """A model, with processes that exist before there are connections, which they would keep open."""
+def _path_and_languages(model: str) -> tuple[Path, tuple[str | None, str | None]]:
+    """The folder and the languages of MODEL:en,fr; a MODEL without languages knows its own."""
+    match = _MODEL_WITH_LANGUAGES.fullmatch(model)
+    if match:
+        return Path(match["path"]), (match["source"], match["target"])
+    return Path(model), (None, None)
+
+
+def _load(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **keywords: Any) -> "Translator":
+    """Load a translator and start its workers: before there are connections, which they would keep open."""
     from dragoman.decoding.translator import Translator
 
-    translator = Translator.load(path, **options)
+    translator = Translator.load(path, **keywords)
     translator.decoding = config
     queue.watch(translator)
     if translator.workers:
@@ -128,8 +135,17 @@ def _loaded(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **o
     return translator
 
 
+def _announce(display: "Display", server: "Server", host: str, port: int) -> None:
+    """Say what is translated where, with a command to try it."""
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
+    display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
+    source, target = next(iter(server.models))
+    display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
+
+
 def _is_local(host: str) -> bool:
-    """Whether an address that is listened on can be reached from this machine alone."""
+    """Whether the address of a server can be reached from this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -137,6 +153,7 @@ def _is_local(host: str) -> bool:
 
 
 def _read_keys(path: Path) -> list[str]:
+    """The API keys in a file. Raises `UsageError` if there are none, which would let everybody in."""
     from dragoman.cli.files import read_terms
 
     keys = [key for key in read_terms(path) if key]
@@ -153,7 +170,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(128)
-        # Else a process that translates would keep it open, and clients would connect to nobody when the server ends.
+        # A worker that kept it open would let clients connect to nobody after the server has ended.
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=listener.close)
     except (OSError, OverflowError) as error:

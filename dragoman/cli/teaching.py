@@ -1,13 +1,12 @@
-"""The command distill, and what `train` takes to learn from sentences without translations."""
+"""Runs whose pairs models make: the command distill, and back-translation for `train --monolingual`."""
 
 import os
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_model, chosen_settings, files_and_settings
+from dragoman.cli.checks import NewRun, check_model, chosen_settings, files_and_settings
 from dragoman.cli.options import Argument, Context, Ensemble, File, Option, app, choice
 from dragoman.errors import UsageError
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from dragoman.runs.synthetic.request import SyntheticRunRequest
 
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
-MOST = 100
-"""Back-translated pairs for each real one."""
+MOST_RATIO = 100
+"""Most back-translated pairs for each real one."""
 CHOOSE = choice("choice", ("closest", "best"))
 
 
@@ -29,11 +28,13 @@ def distill(
     context: Context,
     teacher: options.Model,
     output: Annotated[Path, Argument(metavar="OUT", help="Model directory to write.")],
-    given: Annotated[
+    student_settings: Annotated[
         list[str] | None,
         Argument(metavar="[key=value ...]", help="Settings of the student, such as training.learning_rate=1e-3."),
     ] = None,
-    data: Annotated[list[str] | None, File(help="Pairs, such as those of the teacher; twice for two files.")] = None,
+    data: Annotated[
+        list[str] | None, File(help="Pairs, such as those of the teacher; give it twice for two aligned files.")
+    ] = None,
     columns: options.Columns = None,
     valid: options.Valid = None,
     test: options.Test = None,
@@ -45,51 +46,64 @@ def distill(
         Option(**CHOOSE, help="Of the teacher's n best translations, learn the closest to the reference, or the best."),
     ] = "closest",
     references: Annotated[
-        float, Option(metavar="SHARE", min=0, max=0.99, help="Share of references in an epoch, beside translations.")
+        float,
+        Option(
+            metavar="SHARE",
+            min=0,
+            max=0.99,
+            help="Share of the pairs that have the reference instead of a translation.",
+        ),
     ] = 0.0,
     soft_targets: Annotated[
         float,
-        Option(metavar="SHARE", min=0, max=1, help="Share of each target that is what the teacher expects there."),
+        Option(metavar="SHARE", min=0, max=1, help="Share of each target that is the probabilities of the teacher."),
     ] = 0.0,
     source: options.From = None,
     target: options.To = None,
     max_minutes: Annotated[
-        str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
+        str | None, Option(metavar="X", help="Minutes from start to report. Default: until the model gets no better.")
     ] = None,
     seed: Annotated[str | None, Option(metavar="N", help="Seed of split and training. Default: 1.")] = None,
 ) -> None:
-    """Train a small, fast student on what a teacher translates, a model or several together.
+    """Train a small, fast student on the translations of a teacher, which is a model or several together.
 
-    The same command goes on where it broke off, and so does `dragoman train --resume OUT`.
+    If it is interrupted, the same command goes on with it, and so does `dragoman train --resume OUT`.
     """
-    files, held_out = [*(data or ()), *(given or ()), columns], {"valid": valid, "test": test}
-    paths, settings = files_and_settings("--data", files, required=recipe is None, **held_out)
+    arguments = [*(data or ()), *(student_settings or ()), columns]
+    paths, settings = files_and_settings("--data", arguments, required=recipe is None, valid=valid, test=test)
     check_model(teacher, paths, ensemble=ensemble)
     from dragoman.config.settings import merged, setting
-
-    settings = merged(settings, chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed}))
     from dragoman.storage.validate import languages
 
-    teachers = [os.path.abspath(each) for each in (teacher, *(ensemble or ()))]
+    settings = merged(settings, chosen_settings(size, recipe, {"training.max_minutes": max_minutes, "seed": seed}))
     known = (source, target) if source and target else languages(teacher)
-    if known and setting(settings, "data.languages", missing := object()) is missing:
+    unset = object()
+    if known and setting(settings, "data.languages", unset) is unset:
         settings = merged(settings, {"data": {"languages": list(known)}})
-    wanted = {"teachers": teachers, "choose": choose, "references": references, "languages": [source, target]}
-    wanted["soft_targets"] = soft_targets
-    asked = ask("distill", (paths, recipe or size or "edge", settings), wanted, models=teachers)
-    train_taught(context, asked, output, started=context.started)
+    teachers = [os.path.abspath(model) for model in (teacher, *(ensemble or ()))]
+    distillation = {
+        "teachers": teachers,
+        "choose": choose,
+        "references": references,
+        "languages": [source, target],
+        "soft_targets": soft_targets,
+    }
+    run = NewRun(paths, recipe or size or "edge", settings)
+    request = _request("distill", run, distillation, models=teachers)
+    request.write(output)
+    resume_synthetic(context, output, {})
 
 
 def back_translate(
     context: Context,
-    run: tuple[list[str], str | None, "Settings"],
-    sentences: tuple[list[str] | None, Path | None, str | None],
+    run: NewRun,
     output: Path | None,
     *,
-    started: float,
+    monolingual: Sequence[str] | None,
+    reverse: Path | None,
+    ratio: str | None,
 ) -> None:
-    """Train the run of these files, this recipe and these settings with sentences that a reverse model translates."""
-    monolingual, reverse, ratio = sentences
+    """Train the run with sentences that a reverse model translates; the keywords are the options of `train`."""
     if not monolingual:
         raise UsageError("--reverse and --ratio are for sentences without translations; name some with --monolingual.")
     if reverse:
@@ -98,61 +112,64 @@ def back_translate(
     from dragoman.formats.text_files import open_input
     from dragoman.runs.plan import read_config
 
-    for each in monolingual:
-        open_input(Path(each)).close()
-    path = output or Path("runs", open_corpora(read_config(*run).data).name)
-    texts, model = [os.path.abspath(each) for each in monolingual], reverse and os.path.abspath(reverse)
-    wanted = {"monolingual": texts, "reverse": model, "ratios": _ratios(ratio)}
-    asked = ask("back-translate", run, wanted, models=[model] if model else [], texts=texts)
-    train_taught(context, asked, path, started=started)
+    for text in monolingual:
+        open_input(Path(text)).close()
+    path = output or Path("runs", open_corpora(read_config(run.paths, run.recipe, run.settings).data).name)
+    texts = [os.path.abspath(text) for text in monolingual]
+    model = os.path.abspath(reverse) if reverse else None
+    back_translation = {"monolingual": texts, "reverse": model, "ratios": _ratios(ratio)}
+    request = _request("back-translate", run, back_translation, models=[model] if model else [], texts=texts)
+    request.write(path)
+    resume_synthetic(context, path, {})
 
 
-def _ratios(given: str | None) -> list[float]:
+def _ratios(ratio: str | None) -> list[float]:
+    """The numbers in the value of --ratio. Raises `UsageError`."""
     try:
-        ratios = [float(each) for each in given.split(",")] if given else []
+        ratios = [float(number) for number in ratio.split(",")] if ratio else []
     except ValueError:
         ratios = [0.0]
-    if not all(0 < ratio <= MOST for ratio in ratios):
-        raise UsageError(f"--ratio is {given}; give numbers above 0 to {MOST}, such as 1 or 0.5,1,2.")
+    if not all(0 < number <= MOST_RATIO for number in ratios):
+        raise UsageError(f"--ratio is {ratio}; give numbers above 0 to {MOST_RATIO}, such as 1 or 0.5,1,2.")
     return ratios
 
 
-def ask(
-    how: str,
-    run: tuple[list[str], str | None, "Settings"],
-    wanted: dict[str, Any],
-    *,
-    models: Sequence[str],
-    texts: Sequence[str] = (),
+def _request(
+    kind: str, run: NewRun, choices: dict[str, Any], *, models: Sequence[str], texts: Sequence[str] = ()
 ) -> "SyntheticRunRequest":
-    """What a command asks for: how pairs are made for a run of these files, this recipe and these settings."""
+    """The request for a run whose pairs models make, with absolute paths, so that it goes on from any folder.
+
+    `choices` are the options of a `SyntheticRunRequest` of this kind. The models and the files of texts among them, and
+    all other files that the run reads, must not change before the pairs are made.
+    """
     from dragoman.config.recipes import recipe_names
     from dragoman.config.settings import merged
     from dragoman.runs.plan import read_config
     from dragoman.runs.synthetic.request import SyntheticRunRequest, stamps
 
-    paths, recipe, settings = run
-    config = read_config(paths, recipe, settings)
-    named = {"data.valid": config.data.valid, "data.test": config.data.test, "tokenizer.pairs": config.tokenizer.pairs}
-    named = {key: list(map(_absolute, files)) for key, files in named.items() if files}
-    settings = merged(settings, *({key.split(".")[0]: {key.split(".")[1]: files}} for key, files in named.items()))
-    paths, recipe = list(map(_absolute, paths)), recipe and (recipe if recipe in recipe_names() else _absolute(recipe))
-    read = [*paths, *([recipe] if recipe else []), *chain(*named.values()), *texts]
-    return SyntheticRunRequest(how, paths, recipe, settings, wanted, stamps(read, models))
+    paths, recipe, settings = [_absolute(path) for path in run.paths], run.recipe, run.settings
+    if recipe and recipe not in recipe_names():
+        recipe = _absolute(recipe)
+    files = [*paths, recipe] if recipe else [*paths]
+    config = read_config(run.paths, run.recipe, run.settings)
+    for section, key, names in (
+        ("data", "valid", config.data.valid),
+        ("data", "test", config.data.test),
+        ("tokenizer", "pairs", config.tokenizer.pairs),
+    ):
+        if names:
+            absolute = [_absolute(name) for name in names]
+            settings = merged(settings, {section: {key: absolute}})
+            files += absolute
+    return SyntheticRunRequest(kind, paths, recipe, settings, choices, stamps([*files, *texts], models))
 
 
 def _absolute(name: str) -> str:
-    """The name, with its folder if it is a file: a run goes on from any folder."""
+    """The absolute path of a file; a name that is no file stays as it is."""
     return os.path.abspath(name) if os.path.exists(name) else name
 
 
-def train_taught(context: Context, asked: "SyntheticRunRequest", path: Path, *, started: float) -> None:
-    """Begin the run, or go on with it, and print its scores."""
-    asked.write(path)
-    go_on(context, path, {}, started=started)
-
-
-def is_taught(path: Path) -> bool:
+def is_synthetic(path: Path) -> bool:
     """Whether models make pairs for the run in `path`, whose training has not begun."""
     from dragoman.runs.synthetic.request import SyntheticRunRequest
     from dragoman.storage.run_directory import RunDirectory
@@ -160,9 +177,9 @@ def is_taught(path: Path) -> bool:
     return SyntheticRunRequest.read(path) is not None and not RunDirectory(path).config.is_file()
 
 
-def go_on(context: Context, path: Path, settings: "Settings", *, started: float) -> None:
-    """Make the pairs of the run in `path`, as far as they are not there, train it, and print its scores."""
-    from dragoman.runs.synthetic.run import run_taught
+def resume_synthetic(context: Context, path: Path, settings: "Settings") -> None:
+    """Make the pairs of the run in `path` that are still missing, train it, and print its scores."""
+    from dragoman.runs.synthetic.run import run_synthetic
 
-    evaluation = run_taught(path, settings, listener=context.display(), started=started)
+    evaluation = run_synthetic(path, settings, listener=context.display(), started=context.started)
     options.print_trained(context, evaluation, path)

@@ -3,13 +3,14 @@
 import json
 import os
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_model, check_output, chosen_settings, files_and_settings
+from dragoman.cli.checks import NewRun, check_model, check_output, chosen_settings, files_and_settings
 from dragoman.cli.notices import mention_missing_kernels
-from dragoman.cli.options import OUTPUT, TRAINED_IN, Argument, Context, File, Option, app, choice, print_json
+from dragoman.cli.options import OUTPUT, TRAINING_PRECISIONS, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 from dragoman.system.urls import is_url
 
@@ -20,20 +21,29 @@ if TYPE_CHECKING:
     from dragoman.data.prepared_folder import PreparedFolder
     from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
-    from dragoman.terminal import Display
 
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
-def directory(default: str) -> Any:
-    """The option for a model directory to write."""
-    return Option(*OUTPUT, metavar="DIR", help=f"Model directory to write.{default}")
+def directory(*, default: str = "") -> Any:
+    """Option for a model directory to write; `default` is the sentence about what it is by default."""
+    return Option(*OUTPUT, metavar="DIR", help=f"Model directory to write. {default}".rstrip())
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run that can start, or go on, with all its settings chosen."""
+
+    path: Path
+    config: "RunConfig"
+    pairs: "PairFile | PreparedFolder | None" = None
+    """Pairs of a new run; None for a run that goes on."""
 
 
 @app.command(epilog="dragoman demo\ndragoman demo --output runs/first")
 def demo(
     context: Context,
-    output: Annotated[Path | None, directory(" Default: runs/demo.")] = None,
+    output: Annotated[Path | None, directory(default="Default: runs/demo.")] = None,
 ) -> None:
     """Train a small English-French translator on built-in sentences, score it and try it: three minutes, offline."""
     from dragoman.storage.run_directory import RunDirectory, unused
@@ -66,21 +76,23 @@ def demo(
 def train(
     context: Context,
     data: Annotated[list[str] | None, options.pairs(setting="training.learning_rate=1e-3")] = None,
-    output: Annotated[Path | None, directory(" Default: runs/NAME.")] = None,
+    output: Annotated[Path | None, directory(default="Default: runs/NAME.")] = None,
     columns: options.Columns = None,
     valid: options.Valid = None,
     test: options.Test = None,
     size: Annotated[str | None, Option(**SIZE, help="Recipe of this size. Default: by the amount of data.")] = None,
     recipe: options.Recipe = None,
     finetune: Annotated[
-        str | None, Option(metavar="MODEL", help="Go on from this model directory, with its tokenizers and layers.")
+        str | None,
+        Option(metavar="MODEL", help="Fine-tune the model in this directory; tokenizers and layers are its own."),
     ] = None,
     mix: Annotated[
         str | None,
         Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
     ] = None,
     monolingual: Annotated[
-        list[str] | None, File(help="Target sentences, one on each line, to back-translate and learn from; repeatable.")
+        list[str] | None,
+        File(help="Sentences of the target language, one on each line, to back-translate; may be repeated."),
     ] = None,
     reverse: Annotated[
         Path | None,
@@ -89,13 +101,16 @@ def train(
     ratio: Annotated[
         str | None,
         Option(
-            metavar="X[,X ...]", help="Back-translated pairs for each real one; several are tried. Default: up to 1."
+            metavar="X[,X ...]",
+            help="Back-translated pairs for each real one; of several, the best is kept. Default: up to 1.",
         ),
     ] = None,
     max_minutes: Annotated[
-        str | None, Option(metavar="X", help="Minutes from start to report. Default: as long as it gets better.")
+        str | None, Option(metavar="X", help="Minutes from start to report. Default: until the model gets no better.")
     ] = None,
-    precision: Annotated[str | None, Option(**TRAINED_IN, help="Precision of matrix products. Default: auto.")] = None,
+    precision: Annotated[
+        str | None, Option(**TRAINING_PRECISIONS, help="Precision of matrix products. Default: auto.")
+    ] = None,
     seed: Annotated[
         str | None, Option(metavar="N", help="Seed of the split, the first weights, the order and dropout. Default: 1.")
     ] = None,
@@ -104,19 +119,25 @@ def train(
         str | None, Option(metavar="DIR", help="Resume the run in this directory, or at the URL of its mirror.")
     ] = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Train nothing; print what is chosen, and the memory of 1, 8 and 64 GPUs.")
+        bool,
+        Option("--dry-run", help="Train nothing; print what is chosen, and how much memory 1, 8 and 64 GPUs need."),
     ] = False,
 ) -> None:
     """Train a translator on sentence pairs."""
     paths, settings = files_and_settings("train", [*(data or ()), columns], required=False, valid=valid, test=test)
-    given = {"training.max_minutes": max_minutes, "training.precision": precision, "seed": seed}
-    given["training.tensorboard"] = tensorboard or None
-    given["finetune.model"] = finetune and json.dumps(finetune)
+    given = {
+        "training.max_minutes": max_minutes,
+        "training.precision": precision,
+        "seed": seed,
+        "training.tensorboard": tensorboard or None,
+        "finetune.model": finetune and json.dumps(finetune),
+        **_mixture(mix),
+    }
     from dragoman.config.settings import merged
 
-    settings = merged(settings, chosen_settings(size, recipe, given | _mixture(mix)))
-    placed = output and not is_url(resume or "")  # a run at a URL has no folder here yet
-    if resume and (paths or columns or placed or valid or test or size or recipe or seed or finetune or mix):
+    run = NewRun(paths, recipe or size, merged(settings, chosen_settings(size, recipe, given)))
+    folder = None if is_url(resume or "") else output  # a run at a URL has none here yet, so that it may be chosen
+    if resume and any((paths, columns, folder, valid, test, size, recipe, seed, finetune, mix)):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
     if output and is_url(str(output).replace(":/", "://", 1)):
         raise UsageError(
@@ -124,44 +145,24 @@ def train(
         )
     if size and finetune:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
-    if monolingual or reverse or ratio:
-        from dragoman.cli.teaching import back_translate
+    from dragoman.cli.teaching import back_translate, is_synthetic, resume_synthetic
 
+    if monolingual or reverse or ratio:
         if resume or finetune or dry_run:
             raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
-        run, sentences = (paths, recipe or size, settings), (monolingual, reverse, ratio)
-        return back_translate(context, run, sentences, output, started=context.started)
-    if resume and not dry_run and not is_url(resume):
-        from dragoman.cli.teaching import go_on, is_taught
-
-        if is_taught(Path(resume)):
-            return go_on(context, Path(resume), settings, started=context.started)
-    with nullcontext() if dry_run else _ranks() as ranks:
-        if ranks and ranks.index:
-            from dragoman.runs.train import follow_run
-
-            return follow_run(ranks)
-        display = context.display()
-        source = _resumed(recipe or size, settings, output=output, resume=resume) if ranks else resume
-        if source:
-            path, config = _plan_resume(source, settings if resume else {}, output=output, display=display)
-            pairs = None
-        else:
-            path, config, pairs = _plan(paths, recipe or size, settings, output=output)
-        if dry_run:
-            return _print_estimate(context, config)
-        from dragoman.runs.train import resume_run, start_run
-
-        mention_missing_kernels(context)
-        if pairs is not None:
-            evaluation = start_run(pairs, config, path, listener=display, started=context.started, ranks=ranks)
-        else:
-            evaluation = resume_run(path, config, listener=display, started=context.started, ranks=ranks)
-        options.print_trained(context, evaluation, path)
+        back_translate(context, run, output, monolingual=monolingual, reverse=reverse, ratio=ratio)
+    elif dry_run:
+        plan = _plan_resume(context, resume, run.settings, output) if resume else _plan_new(run, output)
+        _print_estimate(context, plan.config)
+    elif resume and not is_url(resume) and is_synthetic(Path(resume)):
+        resume_synthetic(context, Path(resume), run.settings)
+    else:
+        with _ranks() as ranks:
+            _train(context, run, output, resume, ranks)
 
 
 def _ranks() -> AbstractContextManager["Ranks | None"]:
-    """The processes that torchrun has started with this one; None if there are no others."""
+    """The processes that torchrun has started for this command; None if this one is alone."""
     from dragoman.system.resources import started_together
 
     if started_together()[0] == 1:  # then torch is not loaded yet
@@ -171,68 +172,90 @@ def _ranks() -> AbstractContextManager["Ranks | None"]:
     return open_ranks()
 
 
-def _resumed(recipe: str | None, settings: "Settings", *, output: Path | None, resume: str | None) -> str | None:
-    """The run that a command goes on with, if it was interrupted: torchrun, Slurm and others repeat it as it was."""
+def _train(context: Context, run: NewRun, output: Path | None, resume: str | None, ranks: "Ranks | None") -> None:
+    """Start the run, or go on with the one to resume, and print its scores; ranks above 0 only compute."""
+    if ranks and ranks.index:
+        from dragoman.runs.train import follow_run
+
+        follow_run(ranks)
+        return
+    source = _interrupted_run(run, output, resume) if ranks else resume
+    settings = run.settings if resume else {}  # a command that is repeated as it was changes nothing
+    plan = _plan_resume(context, source, settings, output) if source else _plan_new(run, output)
+    from dragoman.runs.train import resume_run, start_run
+
+    mention_missing_kernels(context)
+    display, started = context.display(), context.started
+    if plan.pairs is None:
+        evaluation = resume_run(plan.path, plan.config, listener=display, started=started, ranks=ranks)
+    else:
+        evaluation = start_run(plan.pairs, plan.config, plan.path, listener=display, started=started, ranks=ranks)
+    options.print_trained(context, evaluation, plan.path)
+
+
+def _interrupted_run(run: NewRun, output: Path | None, resume: str | None) -> str | None:
+    """Folder or URL of the run that was interrupted, if torchrun, Slurm or another one repeats a command as it was."""
     from dragoman.runs.mirrored import mirror_in_use
     from dragoman.storage.run_directory import RunDirectory
 
     if output and RunDirectory(output).config.exists():
         return str(output)
-    return resume or (mirror_in_use(recipe, settings) if output else None)
+    if resume or not output:
+        return resume
+    return mirror_in_use(run.recipe, run.settings)
 
 
-def _plan_resume(
-    source: str, settings: "Settings", *, output: Path | None, display: "Display"
-) -> tuple[Path, "RunConfig"]:
-    """The folder and the config of a run that goes on; one at a URL is downloaded first."""
-    from dragoman.runs.mirrored import fetch_run
-    from dragoman.runs.plan import plan_resume
-
-    if not is_url(source):
-        return Path(source), plan_resume(Path(source), settings)
-    with display.status(f"Fetching the run from {source}"):
-        return fetch_run(source, output, settings, warn=display.warn)
-
-
-def _plan(
-    paths: list[str], recipe: str | None, settings: "Settings", *, output: Path | None
-) -> tuple[Path, "RunConfig", "PairFile | PreparedFolder"]:
-    """The folder, the config and the pairs of a new run."""
+def _plan_new(run: NewRun, output: Path | None) -> PlannedRun:
+    """Choose what the command leaves open, and clean the pairs."""
     from dragoman.config.training import NO_TEACHER
     from dragoman.runs.plan import plan_run, settled
     from dragoman.storage.run_directory import RunDirectory
 
     if output:
         RunDirectory(output).refuse_if_used()
-    if settled([], recipe, settings).training.soft_targets:
+    if settled([], run.recipe, run.settings).training.soft_targets:
         raise UsageError(NO_TEACHER)
-    config, pairs = plan_run(paths, recipe=recipe, settings=settings, near=output or Path())
+    config, pairs = plan_run(run.paths, recipe=run.recipe, settings=run.settings, near=output or Path())
     path = output or Path("runs", pairs.name)
     RunDirectory(path).refuse_if_used()
-    return path, config, pairs
+    return PlannedRun(path, config, pairs)
+
+
+def _plan_resume(context: Context, source: str, settings: "Settings", output: Path | None) -> PlannedRun:
+    """The plan of a run that goes on; one at a URL is downloaded into `output` first."""
+    from dragoman.runs.mirrored import fetch_run
+    from dragoman.runs.plan import plan_resume
+
+    if not is_url(source):
+        return PlannedRun(Path(source), plan_resume(Path(source), settings))
+    display = context.display()
+    with display.status(f"Fetching the run from {source}"):
+        path, config = fetch_run(source, output, settings, warn=display.warn)
+    return PlannedRun(path, config)
 
 
 def _print_estimate(context: Context, config: "RunConfig") -> None:
-    """What was chosen for a run, and the memory of each of its processes."""
+    """Print what was chosen for a run, and the memory that each GPU needs, for several numbers of GPUs."""
     from dragoman.runs.estimate import estimate
 
-    found = [each.to_dict() for each in estimate(config)]
+    cases = [case.to_dict() for case in estimate(config)]
     if context.as_json:
-        return print_json({"chosen": config.chosen, "memory": found})
+        print_json({"chosen": config.chosen, "memory": cases})
+        return
     from dragoman.terminal import comparison_table, console
 
     for line in config.chosen:
         print(line)
-    heads = [name for name in found[0] if name not in ("ranks", "parallel")]
-    rows = {
-        f"{each['ranks']} GPU{'s' * (each['ranks'] > 1)}, {each['parallel']}": [f"{each[h] / 1e9:.2f}" for h in heads]
-        for each in found
-    }
-    console().print("Memory of each GPU, GB", comparison_table(heads, rows))
+    parts = [name for name in cases[0] if name not in ("ranks", "parallel")]
+    rows = {}
+    for case in cases:
+        gpus = "1 GPU" if case["ranks"] == 1 else f"{case['ranks']} GPUs"
+        rows[f"{gpus}, {case['parallel']}"] = [f"{case[part] / 1e9:.2f}" for part in parts]
+    console().print("Memory of each GPU, GB", comparison_table(parts, rows))
 
 
 def _mixture(mix: str | None) -> dict[str, str | None]:
-    """The settings that FILE:SHARE or SOURCE,TARGET:SHARE means."""
+    """Settings for the value of --mix, which is FILE:SHARE or SOURCE,TARGET:SHARE."""
     if mix is None:
         return {}
     files, colon, share = mix.rpartition(":")
@@ -246,10 +269,10 @@ def _mixture(mix: str | None) -> dict[str, str | None]:
 def average(
     context: Context,
     run: Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.")],
-    output: Annotated[Path, directory("")],
+    output: Annotated[Path, directory()],
     last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
 ) -> None:
-    """Average the weights of a run's last validations, which it keeps with `training.average` above 1."""
+    """Average the weights of a run at its last validations, which it keeps if `training.average` is above 1."""
     from dragoman.storage.run_directory import refuse_to_overwrite
 
     refuse_to_overwrite(output)
@@ -259,8 +282,8 @@ def average(
     steps = average_snapshots(run, output, last=last)
     if context.as_json:
         print_json({"model": str(output), "steps": steps})
-    shown = ", ".join(f"{step:,}" for step in steps)
-    context.display().note(f"{output} holds the average of steps {shown}.")
+    listed = ", ".join(f"{step:,}" for step in steps)
+    context.display().note(f"{output} holds the average of steps {listed}.")
 
 
 @app.command()
@@ -282,7 +305,7 @@ def compare(
 
             write_comparison(output, compared)
             context.display().note(f"The curves are in {output}.")
-    finally:  # a page that cannot be written costs nothing but itself
+    finally:  # the figures are printed even if the page cannot be written
         _print_compared(context, compared)
 
 
@@ -292,12 +315,13 @@ def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
     from dragoman.terminal import comparison_table, console
 
     if context.as_json:
-        settings = differing_settings(compared)
-        figures = [
-            run.figures() | {"settings": {key: values[index] for key, values in settings.items()}}
-            for index, run in enumerate(compared)
-        ]
-        return print_json(figures)
+        differing = differing_settings(compared)
+        figures = []
+        for index, run in enumerate(compared):
+            settings = {key: values[index] for key, values in differing.items()}
+            figures.append(run.figures() | {"settings": settings})
+        print_json(figures)
+        return
     rows = table_rows(compared) | setting_rows(compared)
     console().print(comparison_table([run.name for run in compared], rows))
     for remark in remarks(compared):

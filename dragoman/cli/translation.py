@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
@@ -11,20 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import (
-    check_decoding,
-    check_model,
-    check_output,
-    open_output,
-    open_pairs,
-    whole_output,
-)
+from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs, whole_output
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
 
 if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig
+    from dragoman.decoding.translator import Translator
 
 Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of stdout.")]
 
@@ -39,20 +34,20 @@ Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of std
 def translate(
     context: Context,
     model: Model,
-    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts, else --input or stdin.")] = None,
+    text: Annotated[list[str] | None, Argument(metavar="[TEXT ...]", help="Texts. Default: --input, or stdin.")] = None,
     inputs: Annotated[
         list[str] | None,
-        File("--input", "-i", help="Text, line by line; repeated, or a pattern in quotes, for many files."),
+        File("--input", "-i", help="File to translate line by line; may be repeated, or a pattern, such as 'in/*'."),
     ] = None,
     document: Annotated[
-        Path | None, File(help="A document to translate instead; --output gets it with its form kept.")
+        Path | None, File(help="Document to translate instead; --output gets it in the same format and layout.")
     ] = None,
     output: Annotated[
         str | None,
         File(*OUTPUT, help="File to write instead of stdout, or a folder, such as out/, for many files."),
     ] = None,
-    shard: Annotated[str | None, Option(metavar="K/N", help="Of many files every N-th one, from the K-th on.")] = None,
-    resume: Annotated[bool, Option("--resume", help="Leave out files whose translations are there.")] = False,
+    shard: Annotated[str | None, Option(metavar="K/N", help="Every N-th of many files, from the K-th on.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Leave out files that are translated already.")] = False,
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
     source: options.From = None,
@@ -66,87 +61,133 @@ def translate(
     With --n-best, a line is the number of the input line, the score and the translation, separated by tabs. With
     --alignments, a last column holds pairs of source and target words, counted from 0.
 
-    Of many files, each becomes one of the same name, packed alike. Lines that cannot be translated are empty there and
-    listed in NAME.rejected.tsv.
+    Many files are translated into a folder, each into one of the same name, compressed alike. A line that cannot be
+    translated becomes an empty one, and NAME.rejected.tsv says why.
 
-    Documents are texts, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML, DOCX and ODT, by the end of their names.
+    The end of its name tells the format of a document: text, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML,
+    DOCX or ODT.
     """
     check_model(model, text or (), ensemble=ensemble)
     from dragoman.storage.validate import check_languages
 
     check_languages(model, source, target)
-    from dragoman.cli.bulk import is_bulk, plan_bulk, translate_bulk
-    from dragoman.cli.files import check_document, check_input, notice_documents, read_glossary, read_terms
+    from dragoman.cli.bulk import plan_files, translate_files, wants_folder
+    from dragoman.cli.files import check_document, check_input, read_glossary, read_terms
 
-    many = is_bulk(inputs, output, shard, resume)
-    input_file = Path(inputs[0]) if inputs and not many else None
-    output_file = Path(output) if output is not None and not many else None
-    if many:
-        jobs = plan_bulk(inputs, output, shard, [text, document])
-    elif document:
-        check_document(document, output_file, [text, input_file])
+    input_file = output_file = None
+    to_folder = wants_folder(inputs, output, shard, resume)
+    if to_folder:
+        jobs = plan_files(inputs, output, shard, others=[text, document])
     else:
-        check_input(text, input_file)
+        input_file = Path(inputs[0]) if inputs else None
+        output_file = None if output is None else Path(output)
+        if document:
+            check_document(document, output_file, [text, input_file])
+        else:
+            check_input(text, input_file)
     check_output(output_file, read=(input_file, document, glossary, forbid))
-    readers = {"glossary": (read_glossary, glossary), "forbid": (read_terms, forbid)}
-    terms = {name: read(path) for name, (read, path) in readers.items() if path}
+    terms: dict[str, Any] = {}
+    if glossary:
+        terms["glossary"] = read_glossary(glossary)
+    if forbid:
+        terms["forbid"] = read_terms(forbid)
     config = check_decoding(model, context.settings | terms)
-    from dragoman.cli.live import live_lines
+    mention_missing_kernels(context)
+    load = _loader(model, (source, target), precision=precision, workers=1 if text else workers, ensemble=ensemble)
+    if to_folder:
+        translate_files(context, jobs, load, config, resume=resume)
+    elif document:
+        translate_document(context, document, output_file, load, config)
+    else:
+        _warn_of_file_names(context, model, text or [])
+        translate_text(context, text, input_file, output_file, load, config)
+
+
+def _loader(
+    model: Path,
+    languages: tuple[str | None, str | None],
+    *,
+    precision: str,
+    workers: int | None,
+    ensemble: list[Path] | None,
+) -> Callable[[], "Translator"]:
+    """Function that loads the translator; it imports torch now, and reads the model when it is called."""
     from dragoman.decoding.translator import Translator
+    from dragoman.system.processes import available_workers
+
+    return partial(
+        Translator.load,
+        model,
+        languages=languages,
+        precision=precision,
+        workers=workers or available_workers(),
+        ensemble=ensemble or (),
+    )
+
+
+def _warn_of_file_names(context: Context, model: Path, texts: list[str]) -> None:
+    """Warn of texts that name a file, with the command that translates its lines."""
+    for text in texts:
+        if os.path.isfile(text):
+            by_line = command_line("translate", model, "--input", text)
+            context.display().warn(f"{text} is translated as a text; to translate the lines of the file: {by_line}")
+
+
+def translate_text(
+    context: Context,
+    texts: list[str] | None,
+    input_file: Path | None,
+    output_file: Path | None,
+    load: Callable[[], "Translator"],
+    config: "DecodingConfig",
+) -> None:
+    """Print the translation of each text, or else of each line of a file or stdin, as soon as it is made."""
+    from dragoman.cli.files import notice_documents
+    from dragoman.cli.live import live_lines
     from dragoman.formats.text_files import open_input, read_lines
 
-    mention_missing_kernels(context)
-    loading = _loading(precision, 1 if text else workers, ensemble, (source, target))
-    if many:
-        translate_bulk(context, jobs, partial(Translator.load, model, **loading), config, resume=resume)
-        return
-    if document:
-        _translate_document(context, model, (document, output_file), config, loading)
-        return
     # Translations that scroll by show the progress themselves.
     display = context.display(hidden=output_file is None and sys.stdout.isatty())
-    for each in filter(os.path.isfile, text or ()):
-        by_line = command_line("translate", model, "--input", each)
-        display.warn(f"{each} is translated as a text; to translate the lines of the file: {by_line}")
+    name = str(input_file or "stdin")
+    numbered = "n_best" in context.settings or config.n_best > 1
     with (
         # The input is opened first: an output is never emptied for an input that is not there.
-        nullcontext() if text else open_input(input_file) as stream,
-        Translator.load(model, **loading) as translator,
+        nullcontext() if texts else open_input(input_file) as stream,
+        load() as translator,
         open_output(output_file) as out,
         display.progress("Translating") as advance,
     ):
-        name = str(input_file or "stdin")
-        read = read_lines(stream, name) if input_file else live_lines(stream, name)
-        lines = text or notice_documents(read, name, display.warn)
-        numbered = "n_best" in context.settings or config.n_best > 1
+        if texts:
+            lines = texts
+        else:
+            lines = read_lines(stream, name) if input_file else live_lines(stream, name)
+            lines = notice_documents(lines, name, display.warn)
         gc.freeze()  # what is loaded stays: to look through all of it for garbage takes a tenth of the time
-        for number, translation in enumerate(translator.stream(lines, config), start=1):
+        for number, translation in enumerate(translator.translate_windows(lines, config), start=1):
             if translation.warning:
-                where = f"text {number}" if text else f"{name}, line {number}"
-                display.warn(f"{where}: {respell(translation.warning, ['max_source_length'], options.option_name)}")
+                place = f"text {number}" if texts else f"{name}, line {number}"
+                display.warn(f"{place}: {respell(translation.warning, ['max_source_length'], options.option_name)}")
             rows = [translation.to_json()] if context.as_json else translation.to_rows(number if numbered else None)
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)
 
 
-def _translate_document(
-    context: Context, model: Path, files: tuple[Path, Path | None], config: "DecodingConfig", loading: dict[str, Any]
+def translate_document(
+    context: Context, document: Path, output: Path, load: Callable[[], "Translator"], config: "DecodingConfig"
 ) -> None:
-    """Write the translation of the first file to the second one."""
-    from dragoman.decoding.translator import Translator
-    from dragoman.documents.registry import translate_document
+    """Write the translation of a document to `output`, and print what became of its texts."""
+    from dragoman.documents import registry
     from dragoman.documents.translate import engine_of
     from dragoman.formats.text_files import open_input
     from dragoman.system.atomic import write_output
 
-    document, output = files
     display = context.display()
     with open_input(document) as stream:
         content = stream.read()
-    with Translator.load(model, **loading) as translator, display.progress("Translating") as advance:
+    with load() as translator, display.progress("Translating") as advance:
         engine = engine_of(translator, config, done=partial(advance, 1))
-        translated = translate_document(content, str(document), translator.languages, engine)
+        translated = registry.translate_document(content, str(document), translator.languages, engine)
     write_output(output, translated.content)
     report = translated.report
     display.note(report.outcome(str(document), str(output)))
@@ -154,16 +195,6 @@ def _translate_document(
         display.warn(f"{document} {note}")
     if context.as_json:
         options.print_json({"document": str(document), "output": str(output), **asdict(report)})
-
-
-def _loading(
-    precision: str, workers: int | None, ensemble: list[Path] | None, languages: tuple[str | None, str | None]
-) -> dict[str, Any]:
-    """The keywords with which models are loaded."""
-    from dragoman.system.processes import available_workers
-
-    sizes = {"precision": precision, "workers": workers or available_workers()}
-    return sizes | {"ensemble": ensemble or (), "languages": languages}
 
 
 @app.command(settings=lambda: decoding("length_penalty"))
@@ -182,12 +213,13 @@ def score(
     """Print how probable a model finds given translations: score, log-probability and number of tokens of each pair."""
     bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     config = check_decoding(model, context.settings)
-    from dragoman.decoding.translator import Translator
+    load = _loader(model, (source, target), precision=precision, workers=workers, ensemble=ensemble)
     from dragoman.evaluation.evaluate import score_pairs
 
+    # Scores that scroll by show the progress themselves.
     display = context.display(hidden=output is None and sys.stdout.isatty())
     with (
-        Translator.load(model, **_loading(precision, workers, ensemble, (source, target))) as translator,
+        load() as translator,
         open_output(output) as out,
         display.progress("Scoring") as advance,
     ):
@@ -226,15 +258,19 @@ def evaluate(
 
     with context.display().status("Translating and scoring"):
         pairs = list(bitext)
-        loaded = load_ensemble([model, *(ensemble or ())], languages=(source, target))
-        work = {"precision": precision, "workers": workers or available_workers()}
-        evaluation = evaluate_pairs(loaded, pairs, search=search, **work)
-    rows = zip(pairs, evaluation.translations, strict=True)
-    named = [{"source": readable(pair[0]), "translation": text, "reference": pair[1]} for pair, text in rows]
-    random.Random(1).shuffle(named)  # the same ones each time
+        models = load_ensemble([model, *(ensemble or ())], languages=(source, target))
+        evaluation = evaluate_pairs(
+            models, pairs, search=search, precision=precision, workers=workers or available_workers()
+        )
+    translated = [
+        {"source": readable(source), "translation": translation, "reference": reference}
+        for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
+    ]
+    random.Random(1).shuffle(translated)  # the examples are the same ones each time
     try:
         if output:
             with whole_output(output) as out:
-                out.writelines(one_line(text) + "\n" for text in evaluation.translations)
-    finally:  # a full disk costs the file, and not the scores
-        options.print_scores(context, evaluation, f"{model} on {' '.join(data)}", examples=named[:examples])
+                out.writelines(one_line(translation) + "\n" for translation in evaluation.translations)
+    finally:  # the scores are printed even if the file cannot be written
+        title = f"{model} on {' '.join(data)}"
+        options.print_scores(context, evaluation, title, examples=translated[:examples])

@@ -1,6 +1,6 @@
 """Files and folders that are written whole or not at all, and are on the disk when the call returns.
 
-An error of the system names the file that the user knows, and not the one beside it that is to become it.
+An error of the system names the file that the user knows, and not the temporary one that replaces it in the end.
 """
 
 import errno
@@ -20,20 +20,20 @@ from dragoman.errors import ResourceError
 from dragoman.system.locks import is_still, lock
 
 LOCK = ".lock"
-"""End of the name of the file that is locked as long as somebody writes."""
+"""Suffix of the file that is locked while somebody writes."""
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-"""Errors of a disk, or of what a user or a process may write, that is full."""
+"""Errors of a full disk, and of a user or a process that may write no more."""
 WRITING = {*FULL, errno.EIO}
-"""Errors of which the system does not say the file."""
+"""Errors of writing, for which the system does not say the file."""
 LONGEST = 200
-"""Bytes of a name to which more can be added."""
+"""Most bytes of a file's name to which a suffix is added. A hash replaces a longer name."""
 
 
 class OutputFile(io.FileIO):
-    """A file to write whose errors name it, also where the system does not, as for a full disk."""
+    """A file to write. Its errors name the file, even those of a full disk, for which the system does not."""
 
     def __init__(self, file: int | Path, shown: Path | str):
-        """`file` is a descriptor or a path, and `shown` the name in messages."""
+        """`file` is a descriptor or a path, and `shown` its name in messages."""
         super().__init__(file, "w")
         self.shown = shown
 
@@ -44,12 +44,12 @@ class OutputFile(io.FileIO):
 
 
 def real_path(path: Path) -> Path:
-    """The path without links. One that leads to itself stays, and whoever opens it is told; pathlib would raise."""
+    """The path without links. A link to itself stays, so that opening it raises; `Path.resolve` would raise here."""
     return Path(os.path.realpath(path))
 
 
 def encoded(text: str) -> bytes:
-    """A text as UTF-8. Bytes of a file name that are no text are spelled as \\udcff, which JSON and YAML read back."""
+    """A text as UTF-8. Bytes of a file name that are not UTF-8 become \\udcff, which JSON and YAML read back."""
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -71,7 +71,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write bit by bit, which replaces `path` when the block ends: whole or not at all."""
+    """A file to write piece by piece, which replaces `path` when the block ends: whole or not at all."""
     with _unfinished(path) as temporary:
         with _new(temporary, like=path) as file:
             yield file
@@ -89,14 +89,14 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """The same for a file that the user has named: a link stays and its file is replaced, a device or a pipe is fed."""
+    """Replace a file that the user has named, in one move. A link stays; a device or a pipe is written to directly."""
     with new_output(path) as file:
         file.write(data)
 
 
 @contextmanager
 def new_output(path: Path) -> Iterator[BinaryIO]:
-    """The same for a file that is written bit by bit."""
+    """A file to write piece by piece, which replaces a file that the user has named as `write_output` does."""
     if path.exists() and not path.is_file():
         with io.BufferedWriter(OutputFile(path, path)) as file:
             yield file
@@ -106,7 +106,7 @@ def new_output(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_files(contents: dict[Path, bytes]) -> None:
-    """Replace several files as `write_file` does, one right after the other when all of them are on the disk."""
+    """Replace several files as `write_file` does: first all are written to the disk, then each gets its name."""
     with ExitStack() as opened:
         temporaries: dict[Path, Path] = {}
         for path, data in contents.items():
@@ -123,41 +123,55 @@ def write_files(contents: dict[Path, bytes]) -> None:
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """Where a file or a folder is written before it has its name; what is left there at the end is deleted.
+    """A temporary path beside `path`, for a file or a folder to write. It is deleted if it is still there at the end.
 
-    So is what killed processes have left. A lock beside it tells that somebody still writes: the number of a process
-    is that of another one in the next container, and on another machine with the same disk.
+    Those that killed processes have left are deleted, too. A locked file beside it tells that somebody still writes:
+    the number of a process would not do, as it is another one's in another container, or on a machine that shares the
+    disk.
 
     Raises `ResourceError` if somebody has deleted the folder around it meanwhile: nothing is written then.
     """
-    stem = path.name if len(os.fsencode(path.name)) <= LONGEST else hashlib.sha256(os.fsencode(path.name)).hexdigest()
+    name = os.fsencode(path.name)
+    stem = path.name if len(name) <= LONGEST else hashlib.sha256(name).hexdigest()
     _delete_stale(path.parent, stem)
     while True:
         temporary = path.with_name(f".{stem}.{secrets.token_hex(4)}.tmp")
         claim = temporary.with_suffix(LOCK)
         with open(claim, "a", encoding="ascii") as file:
-            # Between the two lines above, another process may have taken the lock for one that was left.
+            # Before it was locked, another process may have taken this file for a stale one, and deleted it.
             if not lock(file) or not is_still(claim, file):
                 continue
             try:
-                yield temporary
+                with _errors_of(path, temporary):
+                    yield temporary
                 return
-            except OSError as error:
-                is_ours = isinstance(error.filename, str) and error.filename.startswith(str(temporary))
-                if isinstance(error, FileNotFoundError) and (is_ours or not path.parent.is_dir()):
-                    raise ResourceError(
-                        f"{path} was deleted while it was written, or the folder around it; run the command again."
-                    ) from error
-                if is_ours:
-                    error.filename = error.filename.replace(str(temporary), str(path), 1)
-                    error.filename2 = None  # where one is to become the other
-                raise
             finally:
                 _delete(temporary)
                 _delete_claim(claim, file)
 
 
+@contextmanager
+def _errors_of(path: Path, temporary: Path) -> Iterator[None]:
+    """Within the `with` block, errors of the temporary path name the path that it is to become.
+
+    Raises `ResourceError` if somebody has deleted it, or the folder around it.
+    """
+    try:
+        yield
+    except OSError as error:
+        is_ours = isinstance(error.filename, str) and error.filename.startswith(str(temporary))
+        if isinstance(error, FileNotFoundError) and (is_ours or not path.parent.is_dir()):
+            raise ResourceError(
+                f"{path} was deleted while it was written, or the folder around it; run the command again."
+            ) from error
+        if is_ours:
+            error.filename = error.filename.replace(str(temporary), str(path), 1)
+            error.filename2 = None  # the new name, in an error of renaming
+        raise
+
+
 def _delete_stale(folder: Path, stem: str) -> None:
+    """Delete the temporary files that killed processes have left in a folder, and their locks."""
     for stale in folder.glob(f".{glob.escape(stem)}.*.tmp"):
         claim = stale.with_suffix(LOCK)
         if not claim.exists():
@@ -170,12 +184,12 @@ def _delete_stale(folder: Path, stem: str) -> None:
 
 
 def _delete_claim(claim: Path, file: IO[str]) -> None:
-    """Delete the file of a lock that this process has, and release it."""
+    """Delete a file that this process has locked, and release the lock."""
     if os.name == "nt":  # Windows deletes no file that is open, nor one that another process has opened by now
         file.close()
         with suppress(OSError):
             claim.unlink()
-    else:  # before the lock ends, or it might be deleted when it is another's
+    else:  # before the lock ends: afterwards, the file might be another process's
         claim.unlink(missing_ok=True)
 
 
@@ -187,14 +201,14 @@ def _delete(path: Path) -> None:
 
 
 def _new(temporary: Path, *, like: Path) -> BinaryIO:
-    """A new file to write, with the rights of a file that it is to replace."""
+    """A new file to write, with the rights of the file `like`, which it is to replace, if there is one."""
     try:
         replaced = os.lstat(like)
         mode = stat.S_IMODE(replaced.st_mode) if stat.S_ISREG(replaced.st_mode) else None
     except OSError:
         mode = None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    # Never open to more people than the old one was, not for a moment.
+    # Never, not for a moment, may more people open the new file than the old one.
     descriptor = os.open(temporary, flags, 0o666 if mode is None else mode & 0o600)
     file = io.BufferedWriter(OutputFile(descriptor, like))
     if mode is not None:
@@ -224,7 +238,7 @@ def check_space(folder: Path, size: int) -> None:
 
 @contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Within the `with` block errors of writing name `path` if they name no file, as those of a full disk."""
+    """Within the `with` block, errors of writing that name no file, as those of a full disk, name `path`."""
     try:
         yield
     except OSError as error:
@@ -234,6 +248,7 @@ def naming(path: Path | str) -> Iterator[None]:
 
 
 def write_synced(path: Path, data: bytes) -> None:
+    """Write a file and wait until the disk has it. A crash may leave a part: for files that nobody reads yet."""
     with io.BufferedWriter(OutputFile(path, path)) as file:
         file.write(data)
         _sync(file, path)
@@ -247,6 +262,7 @@ def _sync(file: BinaryIO, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names of the files in a folder."""
     # A directory can only be synced where it can be opened, which Windows refuses.
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Processes that take jobs one by one and may be killed at any time, such as for what strangers send."""
+"""Processes that do jobs one by one and may be killed at any time, such as for documents that strangers send."""
 
 import gc
 import os
@@ -8,31 +8,56 @@ import struct
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from dragoman.errors import DragomanError, ResourceError
-from dragoman.system.processes import _limit_memory, _use_one_thread
+from dragoman.system.processes import limit_memory, use_one_thread
 from dragoman.system.resources import release_memory
 
 Ask = Callable[..., Any]
-"""With it, a job asks the process that gave it for something, such as translations."""
+"""Function by which a job asks the process that started it for something, such as translations."""
 _PID = struct.Struct("i")
 _NEW, _KILL = b"n", b"k"
+"""Messages to the process that forks: fork another one for this connection; kill the one with this number."""
 
 
 class HelperDied(ResourceError):
     """The process of a job was killed: by its limit of processor time, for want of memory, or by somebody."""
 
 
-class Helpers:
-    """Processes that call `work(ask, *job)`; as many as there are jobs at the same time, and kept for later jobs.
+@dataclass(frozen=True)
+class _Task:
+    """Message to a process: call `work` with these arguments, within so many seconds of processor time."""
 
-    They are forked from a process that itself is forked by `start`. A process with threads must not be forked, and what
-    is forked early holds no connections. Where there is no fork, and with `fork=False`, jobs run in the calling thread.
+    arguments: tuple[Any, ...]
+    processor_seconds: int | None
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Message from a process: call `answer` with these arguments, and send what it returns."""
+
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Last message of a process about a task: what `work` returned or raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Helpers:
+    """Processes that call `work(ask, *arguments)`. There are as many as jobs at the same time, kept for later jobs.
+
+    They are forked from a process that itself is forked by `start`: a process with threads must not be forked, and one
+    that is forked early holds no connections. Where there is no fork, and with `fork=False`, jobs run in the calling
+    thread.
     """
 
     def __init__(
@@ -43,15 +68,15 @@ class Helpers:
         nice: int = 0,
         fork: bool = sys.platform == "linux",
     ):
-        """`memory` is how many bytes a process may take; `nice` is how far it stands back behind others."""
+        """`memory` is the number of bytes that a process may take, and `nice` is added to its `nice` value."""
         self._work, self._memory, self._nice, self.fork = work, memory, nice, fork
         self._lock = threading.Lock()
         self._forking = threading.Lock()
-        """Held while a process is forked, which takes long on a busy machine. Nobody who kills or gives back waits."""
+        """Held while a process is forked, which takes long on a busy machine. Killing and giving back do not wait."""
         self._idle: list[_Helper] = []
         self._control: socket.socket | None = None
         self._forker = 0
-        """The process that forks the others; they are its process group."""
+        """Number of the process that forks the others. They are its process group."""
         self._closed = False
 
     def start(self) -> None:
@@ -59,12 +84,12 @@ class Helpers:
         with self._lock:
             if self.fork and self._control is None:
                 # Packets, since bytes of two threads could be read as one message.
-                self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 gc.collect()  # else every process would look through the same garbage, and copy its memory
                 self._forker = os.fork()
                 if self._forker == 0:
-                    _fork_on_demand(other, self._work, self._memory, self._nice)
-                other.close()
+                    _fork_on_demand(theirs, self._work, self._memory, self._nice)
+                theirs.close()
                 with suppress(OSError):  # it has become a group already, or has ended
                     os.setpgid(self._forker, self._forker)
 
@@ -83,11 +108,11 @@ class Helpers:
         if self._control:
             with suppress(OSError):  # all have ended already
                 os.killpg(self._forker, signal.SIGKILL)
-            with self._forking:  # who waits for a process now hears that there is none
+            with self._forking:  # a thread that waits for a new process has seen its end by now
                 self._control.close()
 
     def _take(self) -> "_Helper":
-        """A process that waits for a job. Raises `OSError` or `EOFError` if there is none to be had any more."""
+        """A process that waits for a job. Raises `OSError` or `EOFError` if none can be forked any more."""
         self.start()
         with self._lock:
             if self._closed:
@@ -95,13 +120,14 @@ class Helpers:
             if self._idle:
                 return self._idle.pop()
         with self._forking:
-            here, there = socket.socketpair()
-            with here, there:
-                socket.send_fds(self._control, [_NEW], [there.fileno()])
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                socket.send_fds(self._control, [_NEW], [theirs.fileno()])
                 answer = self._control.recv(_PID.size)
                 if not answer:
                     raise EOFError
-                return _Helper(*_PID.unpack(answer), Connection(here.detach()))
+                (process,) = _PID.unpack(answer)
+                return _Helper(process, Connection(ours.detach()))
 
     def _give_back(self, helper: "_Helper") -> None:
         with self._lock:
@@ -111,33 +137,37 @@ class Helpers:
                 self._idle.append(helper)
 
     def _kill(self, helper: "_Helper") -> None:
-        with suppress(OSError):  # nothing more is to be killed when all was
+        with suppress(OSError):  # all have been killed already
             self._control.send(_KILL + _PID.pack(helper.process))
 
 
+@dataclass(frozen=True)
 class _Helper:
-    """A process, and the connection to it."""
+    """The number of a process, and the connection to it."""
 
-    def __init__(self, process: int, connection: Connection):
-        self.process, self.connection = process, connection
+    process: int
+    connection: Connection
 
 
 class Job:
-    """Something that a process does; it can be killed."""
+    """A call of `work` in a process; it can be killed."""
 
     def __init__(self, helpers: Helpers):
         self._helpers, self._helper, self._killed = helpers, None, False
         self._lock = threading.Lock()
 
-    def run(self, *job: Any, answer: Ask = lambda *_: None, processor_seconds: int | None = None) -> Any:
-        """The result of `work(ask, *job)`; raises what it raised, and `HelperDied`. `answer` is what `ask` calls."""
+    def run(self, *arguments: Any, answer: Ask = lambda *_: None, processor_seconds: int | None = None) -> Any:
+        """The result of `work(ask, *arguments)`, whose `ask` calls `answer` in this process.
+
+        Raises what `work` raised, and `HelperDied`.
+        """
         if not self._helpers.fork:
-            return self._helpers._work(answer, *job)
+            return self._helpers._work(answer, *arguments)
         if self._killed:
             raise HelperDied("The job was ended.")
         helper = self._begin()
         try:
-            result, error = _converse(helper.connection, (processor_seconds, *job), answer)
+            outcome = _converse(helper.connection, _Task(arguments, processor_seconds), answer)
         except BaseException as error:  # such as one of `answer`, while the process waits for it
             self.kill()
             helper.connection.close()
@@ -147,11 +177,12 @@ class Job:
         with self._lock:
             self._helper = None
         self._helpers._give_back(helper)
-        if error:
-            raise error
-        return result
+        if outcome.error:
+            raise outcome.error
+        return outcome.result
 
     def _begin(self) -> "_Helper":
+        """A process for this job. Raises `HelperDied` if the job was killed before it began."""
         try:
             helper = self._helpers._take()
         except (OSError, EOFError):
@@ -164,7 +195,7 @@ class Job:
         raise HelperDied("The job was ended.")
 
     def kill(self) -> None:
-        """End it now, also if it has not begun."""
+        """Kill the process of the job now. A job that has not begun never begins."""
         with self._lock:
             self._killed = True
             if self._helper:
@@ -172,42 +203,37 @@ class Job:
                 self._helper = None
 
 
-def _converse(connection: Connection, job: tuple[Any, ...], answer: Ask) -> tuple[Any, BaseException | None]:
-    """Give a job to a process, answer what it asks, and return its result or its error."""
-    connection.send(job)
+def _converse(connection: Connection, task: _Task, answer: Ask) -> _Outcome:
+    """Give a task to a process, answer its questions, and return the outcome."""
+    connection.send(task)
     while True:
-        kind, *content = connection.recv()
-        if kind == "asks":
-            connection.send(answer(*content))
-            continue
-        result, error, where = content
-        if error:
-            error.where = where
-        return result, error
+        message = connection.recv()
+        if isinstance(message, _Outcome):
+            return message
+        connection.send(answer(*message.arguments))
 
 
 def _fork_on_demand(control: socket.socket, work: Callable[..., Any], memory: int | None, nice: int) -> NoReturn:
-    """Fork a process for each connection that comes, and kill those that are named, until nobody is there any more."""
+    """Fork a process for each connection that comes, and kill those that are named, until the other end is closed."""
     try:
-        _leave_all_behind(control.fileno())
+        _detach(control.fileno())
         os.nice(nice)
-        gc.freeze()  # what is shared with the process before need not be looked through
+        gc.freeze()  # objects that are shared with the parent need not be looked through
         alive: set[int] = set()
         while True:
-            content, connections, _, _ = socket.recv_fds(control, 1 + _PID.size, 1)
-            if not content:
+            message, connections, _, _ = socket.recv_fds(control, 1 + _PID.size, 1)
+            if not message:
                 break
-            while alive and (process := os.waitpid(-1, os.WNOHANG)[0]):
-                alive.discard(process)
-            if content[:1] == _KILL:
-                (process,) = _PID.unpack(content[1:])
-                if process in alive:  # numbers of processes that have ended are given to others
+            _forget_ended(alive)
+            if message[:1] == _KILL:
+                (process,) = _PID.unpack(message[1:])
+                if process in alive:
                     os.kill(process, signal.SIGKILL)
                 continue
             process = os.fork()
-            if not process:
+            if process == 0:
                 control.close()
-                _take_jobs(Connection(connections[0]), work, memory)
+                _do_tasks(Connection(connections[0]), work, memory)
             alive.add(process)
             os.close(connections[0])
             control.send(_PID.pack(process))
@@ -215,8 +241,17 @@ def _fork_on_demand(control: socket.socket, work: Callable[..., Any], memory: in
         os.killpg(0, signal.SIGKILL)
 
 
-def _leave_all_behind(kept: int) -> None:
-    """Become independent of the process that this one was forked from: of its group, its signals and its files."""
+def _forget_ended(alive: set[int]) -> None:
+    """Remove the child processes that have ended: the system may give their numbers to others."""
+    while alive:
+        process, _ = os.waitpid(-1, os.WNOHANG)
+        if process == 0:
+            break
+        alive.discard(process)
+
+
+def _detach(kept: int) -> None:
+    """Become independent of the parent process: of its group, its signals, and its files but the descriptor `kept`."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -226,40 +261,40 @@ def _leave_all_behind(kept: int) -> None:
                 os.close(descriptor)
 
 
-def _take_jobs(connection: Connection, work: Callable[..., Any], memory: int | None) -> NoReturn:
+def _do_tasks(connection: Connection, work: Callable[..., Any], memory: int | None) -> NoReturn:
+    """Do the tasks that come over a connection, one after another, and end the process when it is closed."""
     try:
-        _use_one_thread()
+        use_one_thread()
         if memory is not None:
-            _limit_memory(memory)
+            limit_memory(memory)
         while True:
-            processor_seconds, *job = connection.recv()
-            _limit_time(processor_seconds)
-            connection.send(("done", *_result(work, connection, job)))
+            task = connection.recv()
+            _limit_time(task.processor_seconds)
+            connection.send(_outcome(work, connection, task))
             release_memory()
     finally:
         os._exit(0)
 
 
-def _result(work: Callable[..., Any], connection: Connection, job: list[Any]) -> tuple[Any, BaseException | None, str]:
-    """The result of a job, or its error and where that was."""
+def _outcome(work: Callable[..., Any], connection: Connection, task: _Task) -> _Outcome:
+    """Call `work`, and keep what it returns or raises."""
 
     def ask(*question: Any) -> Any:
-        connection.send(("asks", *question))
+        connection.send(_Question(question))
         return connection.recv()
 
     try:
-        return work(ask, *job), None, ""
+        return _Outcome(work(ask, *task.arguments))
     except MemoryError:
-        return None, HelperDied("This took too much memory."), ""
+        return _Outcome(error=HelperDied("This took too much memory."))
     except DragomanError as error:
-        return None, error, ""
-    except Exception as error:  # which may hold what cannot be sent
-        where = "".join(traceback.format_tb(error.__traceback__))
-        return None, RuntimeError(type(error).__name__), where
+        return _Outcome(error=error)
+    except Exception as error:  # it may hold objects that cannot be sent
+        return _Outcome(error=RuntimeError(type(error).__name__))
 
 
 def _limit_time(seconds: int | None) -> None:
-    """Let this process be killed when it has computed for so many seconds more."""
+    """Have this process killed when it has computed for so many seconds more; None is no limit."""
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]

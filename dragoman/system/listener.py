@@ -1,4 +1,4 @@
-"""Who hears of a run: the terminal, or a program of the user."""
+"""The protocol by which a run reports to a terminal or to a program of the user."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,11 +9,11 @@ from dragoman.errors import Interrupted, reason_of
 
 
 class Listener:
-    """Hears what a run does, and may stop it. A subclass overrides what it wants to hear.
+    """Receives the notes, warnings and events of a run, and may stop it. A subclass overrides the methods it needs.
 
-    By itself it shows nothing; warnings are those of Python.
+    This class shows nothing, and turns warnings into those of Python.
 
-    All methods are called in the thread that trains, `event` with "stopping" perhaps in a handler of signals.
+    All methods are called in the thread that trains. `event` with "stopping" may be called in a signal handler.
 
     | event | values |
     | --- | --- |
@@ -35,33 +35,33 @@ class Listener:
         warnings.warn(text, stacklevel=3)
 
     def status(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
-        """Something that takes a while, inside the `with` block; its function is told how far it is."""
+        """A task that takes as long as the `with` block. The function is called with details of its progress."""
         return nullcontext(lambda detail: None)
 
     def event(self, name: str, values: dict[str, Any]) -> None:
-        """An event of the training, see above."""
+        """An event of the training; the table above lists the events and their values."""
 
     def wants_to_stop(self) -> bool:
-        """Asked after every step; True ends the training, as a limit does: the model is validated and scored."""
+        """Called after every step. True ends the training as a limit does: the model is validated and scored."""
         return False
 
 
 class Deaf(Listener):
-    """Hears nothing at all, as on ranks that only compute."""
+    """Ignores everything, warnings too: for ranks that only compute."""
 
     def warn(self, text: str) -> None:
-        """Nothing is said."""
+        """Ignore the warning."""
 
 
 @contextmanager
-def last_step(listener: Listener, what: str, *, later: str) -> Iterator[None]:
-    """A step that the work before it must not be lost for: a failure inside the `with` block is a warning.
+def last_step(listener: Listener, product: str, *, later: str) -> Iterator[None]:
+    """Turns a failure inside the `with` block into a warning, so that the work before this last step is not lost.
 
-    It names `what` was to be made, such as "The report", the reason, and how that is made `later`.
+    The warning names the `product`, such as "The report", the reason, and how it is made `later`.
     """
     try:
         yield
     except Interrupted:
         raise
     except Exception as error:  # whatever it is, such as a library that needs a home: the work is done
-        listener.warn(f"{what} could not be made: {reason_of(error)}. {later}")
+        listener.warn(f"{product} could not be made: {reason_of(error)}. {later}")

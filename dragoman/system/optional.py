@@ -1,4 +1,4 @@
-"""Optional libraries: imported where they are needed. A missing one is reported with the command that installs it."""
+"""Import of optional libraries. A missing one is reported with the command that installs it."""
 
 import atexit
 import logging
@@ -21,9 +21,9 @@ SILENT = {
 
 
 def settle_matplotlib() -> None:
-    """Give matplotlib, before it is imported, a folder of its own where this user has no home that it can write to.
+    """Give matplotlib a temporary folder of its own if this user has no home to write to; before it is imported.
 
-    It would fail for a user without a home, as in containers, and else warn of a folder that it makes itself.
+    Without a home, as in containers, it would fail, or warn of a folder that it makes itself.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~")
@@ -52,13 +52,14 @@ def requirements(extra: str) -> list[str]:
     try:
         from packaging.requirements import Requirement
 
-        every = map(Requirement, metadata.requires("dragoman") or [])
+        lines = metadata.requires("dragoman") or []
     except (ImportError, metadata.PackageNotFoundError):  # a source tree without an installation
         return []
-    found = []
-    for each in every:
-        # A marker that holds without an extra, too, is that of a package which is always needed.
-        if each.marker and each.marker.evaluate({"extra": extra}) and not each.marker.evaluate({"extra": ""}):
-            each.marker = None
-            found.append(str(each))
-    return found
+    packages = []
+    for requirement in map(Requirement, lines):
+        marker = requirement.marker
+        # A package whose marker holds without the extra, too, is always needed.
+        if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
+            requirement.marker = None
+            packages.append(str(requirement))
+    return packages

@@ -1,4 +1,4 @@
-"""Work in parallel, in one process per core: threads that share small products mostly wait for each other."""
+"""Parallel work in one process per core. Threads that share small matrix products mostly wait for each other."""
 
 import gc
 import multiprocessing
@@ -20,12 +20,13 @@ from dragoman.errors import ResourceError
 from dragoman.system.resources import cores
 
 JOBS_UNDER_WAY = 2
-"""For each process: one that it does, and one that waits for it."""
+"""Jobs for each process: one that it does, and one that waits for it."""
 SECONDS, BYTES_A_SECOND = 60, 2**24
-"""Processor time of a process with limited memory: so many seconds, and one more for each so many bytes."""
+"""Processor time of a process with limited memory: `SECONDS`, and one more for each `BYTES_A_SECOND` of the memory."""
 PARALLEL_TOKENIZERS = "TOKENIZERS_PARALLELISM"
-"""The variable by which the library `tokenizers` knows whether to use threads."""
-_work: Callable[..., Any] | None = None  # in a worker process: the function that it calls
+"""Environment variable that tells the library `tokenizers` whether to use threads."""
+_work: Callable[..., Any] | None = None
+"""Function that a worker process calls; set in worker processes only."""
 
 
 class WorkerError(ResourceError):
@@ -35,7 +36,8 @@ class WorkerError(ResourceError):
 class Workers:
     """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread.
 
-    With `threads`, they are threads of this process, which wait for Python's lock and set their own number of threads.
+    With `threads`, the workers are threads of this process, which wait for Python's lock. They leave the number of
+    threads that torch uses to `work`.
     """
 
     def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
@@ -45,30 +47,30 @@ class Workers:
             self._pool, self._call = ThreadPoolExecutor(count), work
         else:
             fork = multiprocessing.get_context("fork")
-            # Objects of now stay until `close`: to search them for garbage would write to all of them, and so copy the
-            # memory that the processes share. It also takes a tenth of the time.
+            # The objects that exist now are not searched for garbage until `close`. The search would write to all of
+            # them, and so copy the memory that the processes share. It also takes a tenth of the time.
             gc.freeze()
-            self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin, initargs=(work,))
-            self._call = _call
+            self._pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_begin_worker, initargs=(work,))
+            self._call = _call_work
 
     def start(self) -> None:
         """Fork the workers now, not with the first job; they inherit the memory that exists at this moment."""
-        with suppress(WorkerError):  # which the first job raises again
+        with suppress(WorkerError):  # the first job raises it again
             self._submit(os.getpid)
 
-    def submit(self, *job: Any) -> Future:
-        """Start `work(*job)`. Raises `WorkerError` if there is no process for it."""
-        return self._submit(self._call, *job)
+    def submit(self, *arguments: Any) -> Future:
+        """Start `work(*arguments)`. Raises `WorkerError` if there is no process for it."""
+        return self._submit(self._call, *arguments)
 
     def result(self, future: Future) -> Any:
-        """Wait for a job and return its result; raises what it raised, and `WorkerError` if its process died."""
+        """Wait for a job and return its result. Raises what it raised, and `WorkerError` if its process died."""
         try:
             return future.result()
         except BrokenProcessPool:
             raise self._death() from None
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Results of `work(*job)`, in the order of the jobs, of which a few for each process are under way."""
+        """Results of `work(*job)`, in the order of the jobs. A few jobs for each process are read in advance."""
         futures: deque[Future] = deque()
         try:
             for job in jobs:
@@ -86,13 +88,13 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
         gc.unfreeze()
 
-    def _submit(self, *call: Any) -> Future:
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         try:
-            return self._pool.submit(*call)
+            return self._pool.submit(function, *arguments)
         except BrokenProcessPool:
             raise self._death() from None
         except OSError as error:
-            # Those that are there already would wait forever.
+            # The processes that were started already would wait forever.
             for process in self._pool._processes.values():
                 process.kill()
             raise WorkerError(f"No worker process could be started ({error}); {self.remedy}.") from None
@@ -102,10 +104,10 @@ class Workers:
 
 
 def map_on_cores(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    """Results of `work(*job)`, in the order of the jobs; several are computed by a forked process on each core."""
-    jobs = iter(jobs)
-    first = list(islice(jobs, 2))
-    jobs = chain(first, jobs)
+    """Results of `work(*job)`, in the order of the jobs. Several jobs are done by a forked process on each core."""
+    remaining = iter(jobs)
+    first = list(islice(remaining, 2))
+    jobs = chain(first, remaining)
     if len(first) < 2 or sys.platform != "linux" or cores() == 1:
         yield from starmap(work, jobs)
         return
@@ -118,16 +120,16 @@ def map_on_cores(work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> I
 
 
 def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool:
-    """Call `work(*arguments)` in a process that may take so many bytes more than this one; whether they sufficed.
+    """Call `work(*arguments)` in a process that may take so many bytes more than this one.
 
-    It may also compute for a minute, and a second for each 16 MB. Raises what it raised. Where processes cannot be
-    forked or limited, it is called in this one.
+    Returns False if the memory did not suffice, or the process computed for more than a minute and a second for each
+    16 MB. Raises what `work` raised. Where processes cannot be forked or limited, it is called in this one.
     """
     if sys.platform != "linux":
         work(*arguments)
         return True
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(1, mp_context=fork, initializer=_limit, initargs=(memory,)) as pool:
+    with ProcessPoolExecutor(1, mp_context=fork, initializer=_limit_worker, initargs=(memory,)) as pool:
         try:
             pool.submit(work, *arguments).result()
         except (BrokenProcessPool, MemoryError):
@@ -136,23 +138,25 @@ def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool
 
 
 def limit_further(memory: int) -> None:
-    """Let a process that `run_limited` has started take at most so many bytes more from now on."""
+    """Limit a process that `run_limited` has started to so many bytes more from now on."""
     if sys.platform == "linux" and multiprocessing.parent_process():
-        _limit_memory(memory)
+        limit_memory(memory)
 
 
-def _limit(memory: int) -> None:
+def _limit_worker(memory: int) -> None:
+    """Limit the memory and the processor time of this process, which `run_limited` has started."""
     import resource
 
-    _limit_memory(memory)
+    limit_memory(memory)
     seconds = int(time.process_time()) + SECONDS + memory // BYTES_A_SECOND
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-def _limit_memory(memory: int) -> None:
+def limit_memory(memory: int) -> None:
+    """Limit this process to so many bytes more than it has now, and to one thread of torch. Linux only."""
     import resource
 
-    _use_one_thread()
+    use_one_thread()
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + memory
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -162,46 +166,50 @@ def _limit_memory(memory: int) -> None:
 
 
 def available_workers() -> int:
-    """As many as PyTorch would use threads; 1 where forking is impossible (Windows) or unsafe (macOS)."""
+    """Number of workers: as many as PyTorch uses threads; 1 where forking is impossible (Windows) or unsafe (macOS)."""
     import torch
 
     return torch.get_num_threads() if sys.platform == "linux" else 1
 
 
-def _begin(work: Callable[..., Any]) -> None:
+def _begin_worker(work: Callable[..., Any]) -> None:
+    """Prepare this process, which was forked by `Workers`, for its jobs."""
     global _work
     _work = work
-    # What a terminal or `timeout` sends to all is for the main process alone, which ends its workers.
+    # A terminal or `timeout` sends signals to a whole group. They are for the main process, which ends its workers.
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    _use_one_thread()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    use_one_thread()
 
 
-def _use_one_thread() -> None:
-    if torch := sys.modules.get("torch"):  # which takes seconds to load, and has no part in all work
+def use_one_thread() -> None:
+    """Have torch compute on one thread in this process. Without torch, which takes seconds to load, does nothing."""
+    torch = sys.modules.get("torch")
+    if torch:
         torch.set_num_threads(1)
 
 
-def _end_with_the_parent() -> None:
-    # A killed parent cannot end its workers, which would wait for jobs forever.
+def _end_with_parent() -> None:
+    """End this process when its parent has ended: a killed one cannot end its workers, which would wait forever."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
 
-def _call(*job: Any) -> Any:
-    return _work(*job)
+def _call_work(*arguments: Any) -> Any:
+    """The job of a worker process: functions that are sent to it must have a name in a module."""
+    return _work(*arguments)
 
 
 def _before_fork() -> None:
-    """Keep the threads of `tokenizers`, which do not outlive a fork, out of the new process; some versions warn."""
+    """Turn off the threads of `tokenizers`, which do not outlive a fork; some versions warn of it."""
     _forking.acquire()  # one fork after another
     _parallel_before.append(os.environ.get(PARALLEL_TOKENIZERS))
     os.environ[PARALLEL_TOKENIZERS] = "false"
 
 
-def _after_fork() -> None:
+def _after_fork_in_parent() -> None:
     before = _parallel_before.pop()
     if before is None:
         os.environ.pop(PARALLEL_TOKENIZERS, None)
@@ -217,5 +225,6 @@ def _after_fork_in_child() -> None:
 
 _forking = threading.Lock()
 _parallel_before: list[str | None] = []
+"""Value of `PARALLEL_TOKENIZERS` before the fork that is under way."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,8 +1,8 @@
 """The processes of one run, as `torchrun` starts them: rank 0 decides and writes, all ranks compute.
 
-What they know of each other is in the environment: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Slurm,
-Kubernetes, SkyPilot and Ray set the same variables. Every rank watches the next one, because a collective operation
-would wait for a lost one for ever.
+They find each other by environment variables: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Slurm,
+Kubernetes, SkyPilot and Ray set the same ones. Every rank watches the next one, because a collective operation would
+wait for a lost rank for ever.
 """
 
 import os
@@ -24,17 +24,17 @@ from dragoman.system.resources import started_together
 
 T = TypeVar("T")
 BEAT, SILENCE = 2.0, 15.0
-"""Seconds between two signs of life of a rank, and without one after which it is lost."""
+"""Seconds between two signs of life of a rank, and seconds without one after which it counts as lost."""
 JOINING = 180.0
 """Seconds in which all ranks have to join."""
 LONGEST_WAIT = timedelta(days=7)
-"""For rank 0, which may prepare a large corpus; the signs of life are what finds a lost rank."""
+"""Timeout of collective operations. It is long, since rank 0 may prepare a large corpus: `SILENCE` shows a loss."""
 BUCKET = 2**25
-"""Numbers that are added up in one operation: 128 MB of float32."""
+"""Numbers that `add` adds up in one operation: 128 MB of float32."""
 
 
 class Ranks:
-    """A run of a single process."""
+    """The ranks of a run. This class is that of a run in a single process."""
 
     index = 0
     """Rank of this process."""
@@ -42,11 +42,11 @@ class Ranks:
     """Number of processes, on all machines."""
 
     def once(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises on rank 0, on every rank."""
+        """Call `work` on rank 0 only. Returns its result on every rank, or raises on every rank if it fails."""
         return work()
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """These numbers of every rank."""
+        """The numbers of all ranks, in the order of the ranks."""
         return [list(numbers)]
 
     def add(self, tensors: Sequence[Tensor]) -> None:
@@ -54,10 +54,10 @@ class Ranks:
 
     def any(self, condition: bool) -> bool:
         """Whether the condition holds on any rank."""
-        return any(each for (each,) in self.gather([condition]))
+        return any(held for (held,) in self.gather([condition]))
 
     def clock(self) -> float:
-        """`time.monotonic` of rank 0."""
+        """The time of `time.monotonic` on rank 0."""
         return time.monotonic()
 
 
@@ -65,15 +65,15 @@ ALONE = Ranks()
 
 
 class ProcessGroup(Ranks):
-    """Several processes. A lost one is a `ResourceError` on all others, within half a minute."""
+    """The ranks of a run in several processes. A lost one ends all others with an error, within half a minute."""
 
     def __init__(self) -> None:
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         self._closed = threading.Event()
-        self._joined = not dist.is_initialized()  # else Ray has made the group, and ends it
-        if self._joined:
+        self._owns_group = not dist.is_initialized()  # Ray makes the group itself, and ends it
+        if self._owns_group:
             # Two connections that cross may make gloo wait for ever.
             late = threading.Timer(JOINING, self._end, [f"Not all ranks have joined in {JOINING / 60:.0f} minutes."])
             late.daemon = True
@@ -89,35 +89,37 @@ class ProcessGroup(Ranks):
         threading.Thread(target=self._watch, daemon=True).start()
 
     def once(self, work: Callable[[], T]) -> T:
-        found: list[Any] = [None, None]
+        outcome: list[Any] = [None, None]  # result and exit code, which torch sends in a list
         if self.index == 0:
             try:
-                found[0] = work()
+                outcome[0] = work()
             except Exception as error:
-                found[1] = getattr(error, "exit_code", 1)
-                self._collective(dist.broadcast_object_list, found)
+                outcome[1] = getattr(error, "exit_code", 1)
+                self._collective(dist.broadcast_object_list, outcome)
                 raise
-        self._collective(dist.broadcast_object_list, found)
-        if found[1] is not None:
+        self._collective(dist.broadcast_object_list, outcome)
+        result, exit_code = outcome
+        if exit_code is not None:
             error = DragomanError("Rank 0 has said what is wrong.")
-            error.exit_code, error.told = found[1], True
+            error.exit_code, error.reported = exit_code, True
             raise error
-        return found[0]
+        return result
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        own = torch.tensor(numbers, dtype=torch.float64)
-        found = [torch.empty_like(own) for _ in range(self.size)]
-        self._collective(dist.all_gather, found, own)
-        return [each.tolist() for each in found]
+        tensor = torch.tensor(numbers, dtype=torch.float64)
+        gathered = [torch.empty_like(tensor) for _ in range(self.size)]
+        self._collective(dist.all_gather, gathered, tensor)
+        return [numbers_of_rank.tolist() for numbers_of_rank in gathered]
 
     def add(self, tensors: Sequence[Tensor]) -> None:
         bucket: list[Tensor] = []
         for index, tensor in enumerate(tensors):
             bucket.append(tensor)
-            if index + 1 == len(tensors) or sum(each.numel() for each in bucket) >= BUCKET:
-                flat = torch.cat([each.flatten() for each in bucket])
+            sizes = [part.numel() for part in bucket]
+            if index + 1 == len(tensors) or sum(sizes) >= BUCKET:
+                flat = torch.cat([part.flatten() for part in bucket])
                 self._collective(dist.all_reduce, flat)
-                torch._foreach_copy_([each.view(-1) for each in bucket], flat.split([each.numel() for each in bucket]))
+                torch._foreach_copy_([part.view(-1) for part in bucket], flat.split(sizes))
                 bucket.clear()
 
     def clock(self) -> float:
@@ -126,25 +128,27 @@ class ProcessGroup(Ranks):
         return now.item()
 
     def leave(self, error: BaseException | None) -> None:
-        """Say goodbye; an error is told to the others, which cannot go on without this rank."""
+        """Tell the other ranks that this one ends; with an error, they end, too, since they cannot go on without it."""
         self._closed.set()
         with suppress(RuntimeError):  # the store may have ended, too
             if error is None:
                 self._store.set(f"beat-{self.index}", "done")
-            elif not getattr(error, "told", False):
-                where = f"Rank {self.index} on {socket.gethostname()}"
-                self._store.set("lost", f"{where} ended: {error or type(error).__name__}")
-        if self._joined and error is None:
+            elif not getattr(error, "reported", False):
+                rank = f"Rank {self.index} on {socket.gethostname()}"
+                self._store.set("lost", f"{rank} ended: {error or type(error).__name__}")
+        if self._owns_group and error is None:
             dist.destroy_process_group()
 
     def _collective(self, operation: Callable[..., object], *arguments: Any) -> None:
+        """Call an operation of torch in which all ranks take part. Raises `ResourceError` if one of them has ended."""
         try:
             operation(*arguments)
         except RuntimeError as error:
             if "memory" in str(error):
                 raise
-            time.sleep(2 * BEAT)  # the one that failed may say why; the watch ends this process then
-            raise _lost(f"Another process of this run has ended ({str(error).partition(chr(10))[0]}).") from None
+            time.sleep(2 * BEAT)  # the rank that failed may say why; then `_watch` ends this process
+            reason = str(error).partition("\n")[0]
+            raise _lost(f"Another process of this run has ended ({reason}).") from None
 
     def _watch(self) -> None:
         """Show signs of life, and end this process when another one is lost."""
@@ -165,8 +169,9 @@ class ProcessGroup(Ranks):
                 self._end("The process that keeps the ranks together has ended.")
 
     def _end(self, message: str) -> None:
+        """End this process, in the middle of whatever it waits for, unless it has left."""
         if not self._closed.is_set():
-            if self.index < 2:  # one of these is there to say it
+            if self.index < 2:  # rank 0 says it, or rank 1 if that is the one that is lost
                 print(f"Error: {_lost(message)}", file=sys.stderr, flush=True)
             os._exit(ResourceError.exit_code)
 
@@ -177,7 +182,7 @@ def _lost(message: str) -> ResourceError:
 
 @contextmanager
 def open_ranks() -> Iterator[Ranks]:
-    """The processes that torchrun has started for this command, or this one alone."""
+    """Joins the processes that torchrun has started for this command; without them, this process is alone."""
     if started_together()[0] == 1:
         yield ALONE
         return
@@ -191,12 +196,12 @@ def open_ranks() -> Iterator[Ranks]:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """All of a tensor, which may be sharded (`DTensor`); every rank has to ask for it."""
+    """The whole of a tensor that may be sharded (a `DTensor`). All ranks have to call this together."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
 def sharded_like(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """A tensor that every rank has, sharded if the pattern is."""
+    """A tensor that every rank has as a whole, sharded as the pattern is."""
     if not hasattr(pattern, "full_tensor") or hasattr(tensor, "full_tensor"):
         return tensor
     from torch.distributed.tensor import distribute_tensor

@@ -1,6 +1,6 @@
-"""What the operating system grants: cores and memory, within the limits of a container. Knows nothing of GPUs.
+"""Cores and memory that the operating system grants, within the limits of a container. Knows nothing of GPUs.
 
-Reads Linux's /proc and control groups; elsewhere the figures that are unknown are None or 0.
+Reads Linux's /proc and control groups. Elsewhere, figures that are unknown are None or 0.
 """
 
 import ctypes
@@ -16,15 +16,14 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cores() -> int:
-    """Cores that this process may keep busy: those it is bound to, or fewer where a container has a quota."""
+    """Number of cores that this process may keep busy: those it is bound to, or fewer if its container has a quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([bound, *_quotas()]))
 
 
 def started_together() -> tuple[int, int]:
-    """Processes that torchrun or its like has started for this command, on all machines and on this one."""
-    everywhere, here = (int(os.environ.get(name, 1)) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
-    return everywhere, here
+    """Number of processes that torchrun or its like has started for this command: on all machines, and on this one."""
+    return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
 def memory_in_use() -> int:
@@ -34,7 +33,7 @@ def memory_in_use() -> int:
 
 
 def release_memory() -> None:
-    """Give memory that is no longer in use back to the system, where the C library is glibc, which would keep it."""
+    """Give memory that is no longer in use back to the system. glibc would keep it; other C libraries do not."""
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -42,25 +41,30 @@ def release_memory() -> None:
 
 def memory_available() -> int | None:
     """Bytes of RAM that can still be had, on the machine and within the limit of a container."""
-    on_machine = _table(PROC / "meminfo").get("MemAvailable:")
-    limits = [] if on_machine is None else [on_machine * 1024]
+    available = []
+    kilobytes = _table(PROC / "meminfo").get("MemAvailable:")
+    if kilobytes is not None:
+        available.append(kilobytes * 1024)
     for group in _groups("memory"):
-        for limit, used, cache in (
-            ("memory.max", "memory.current", "inactive_file"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        for limit_file, used_file, cache_name in (
+            ("memory.max", "memory.current", "inactive_file"),  # version 2 of control groups
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),  # version 1
         ):
-            most, now = _number(_text(group / limit)), _number(_text(group / used))
-            if most is not None and now is not None:
-                # Files that were read count as used, but are given up when memory is asked for.
-                limits.append(max(0, most - now + _table(group / "memory.stat").get(cache, 0)))
-    return min(limits, default=None)
+            limit, used = _number(_text(group / limit_file)), _number(_text(group / used_file))
+            if limit is not None and used is not None:
+                # Cached files count as used, but the system drops them when memory is asked for.
+                cache = _table(group / "memory.stat").get(cache_name, 0)
+                available.append(max(0, limit - used + cache))
+    return min(available, default=None)
 
 
 def _quotas() -> Iterator[int]:
-    """Whole cores whose time each control group around this process may use."""
+    """Number of whole cores that each control group around this process may use, if it has a quota."""
     for group in _groups("cpu"):
-        version_1 = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
-        quota, period = map(_number, _text(group / "cpu.max").split() or map(_text, version_1))
+        fields = _text(group / "cpu.max").split()
+        if not fields:  # version 1 of control groups
+            fields = [_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")]
+        quota, period = map(_number, fields)
         if quota and period:
             yield quota // period
 
@@ -71,15 +75,19 @@ def _groups(controller: str) -> Iterator[Path]:
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if line and (not controllers or controller in controllers.split(",")):
             root = CGROUPS / controller if controllers else CGROUPS
-            own = root / path.lstrip("/")
-            yield own
-            yield from (each for each in own.parents if each.is_relative_to(root))
+            innermost = root / path.lstrip("/")
+            yield innermost
+            yield from (group for group in innermost.parents if group.is_relative_to(root))
 
 
 def _table(file: Path) -> dict[str, int]:
-    """The lines `name number ...` of a file."""
-    words = (line.split() for line in _text(file).split("\n"))
-    return {each[0]: int(each[1]) for each in words if len(each) > 1 and each[1].isdecimal()}
+    """The numbers of a file with lines of `name number ...`, by their names."""
+    table = {}
+    for line in _text(file).split("\n"):
+        words = line.split()
+        if len(words) > 1 and words[1].isdecimal():
+            table[words[0]] = int(words[1])
+    return table
 
 
 def _number(text: str) -> int | None:
@@ -88,6 +96,7 @@ def _number(text: str) -> int | None:
 
 
 def _text(file: Path) -> str:
+    """The text of a file; empty if it cannot be read, as on other systems."""
     try:
         return file.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Signals that end a long work where it can go on later."""
+"""Signals that end a long task at a point where it can go on later."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-# Queues of clusters announce the end of a job with SIGUSR1, which Windows does not have.
+# Clusters announce the end of a job by SIGUSR1, which Windows does not have.
 STOPPING = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGUSR1", signal.SIGTERM)}
 
 
@@ -19,10 +19,11 @@ def interrupt(number: int, frame: object) -> NoReturn:
 def received_by(receive: Callable[[int, object], None]) -> Iterator[None]:
     """Calls a function for Ctrl-C, SIGTERM and SIGUSR1 inside the `with` block.
 
-    In a thread, as Ray has them, no signal comes.
+    Only the main thread can receive signals. In another one, such as those of Ray, this does nothing.
     """
-    here = threading.current_thread() is threading.main_thread()
-    previous = {number: signal.signal(number, receive) for number in STOPPING if here}
+    previous = {}
+    if threading.current_thread() is threading.main_thread():
+        previous = {number: signal.signal(number, receive) for number in STOPPING}
     try:
         yield
     finally:
@@ -32,9 +33,9 @@ def received_by(receive: Callable[[int, object], None]) -> Iterator[None]:
 
 @contextmanager
 def stop_signals(announce: Callable[[], None]) -> Iterator[list[int]]:
-    """Collects Ctrl-C, SIGTERM and SIGUSR1 inside the `with` block, so that training stops after the step.
+    """Collects the numbers of signals (Ctrl-C, SIGTERM, SIGUSR1) inside the `with` block, so that training can stop.
 
-    `announce` is called when the first one comes; a second one stops at once.
+    `announce` is called when the first one comes. The second one stops at once, by `KeyboardInterrupt`.
     """
     received: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What is written to stdout and stderr, whatever they can spell.
+"""Output to stdout and stderr in whatever encoding they have.
 
 Text for people is written in the encoding of the stream, with \\xe9 and the like for what it lacks. JSON is read in
 each encoding: where the stream is not UTF-8, it is ASCII with \\u00e9. Translations, which programs read, are UTF-8 in
@@ -17,12 +17,12 @@ from typing import Any, TextIO
 from dragoman.system.atomic import OutputFile
 
 ESCAPED = "backslashreplace"
-"""What happens to characters that an encoding lacks. Of those that UTF-8 lacks, the bytes of file names that are no
-text, JSON reads the result back."""
+"""Error handler for characters that an encoding lacks. UTF-8 lacks the bytes of file names that are not UTF-8: JSON
+reads the escapes back."""
 
 
 def settle_streams() -> None:
-    """Open stdout and stderr where the shell has closed them (2>&-), and have them escape what they cannot spell."""
+    """Open stdout and stderr if the shell has closed them (2>&-), and have them escape characters that they lack."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -32,7 +32,7 @@ def settle_streams() -> None:
 
 
 def is_utf8(stream: TextIO) -> bool:
-    """Whether a stream spells all of Unicode as most programs read it."""
+    """Whether a stream is written in UTF-8."""
     try:
         return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name == "utf-8"
     except LookupError:
@@ -40,19 +40,19 @@ def is_utf8(stream: TextIO) -> bool:
 
 
 def json_line(value: Any, stream: TextIO | None = None) -> str:
-    """A value as one line of JSON for a stream, stdout if none is given."""
+    """A value as one line of JSON that the stream, by default stdout, can write."""
     return json.dumps(value, ensure_ascii=not is_utf8(stream or sys.stdout))
 
 
 def spelled(text: str, stream: TextIO | None = None) -> str:
-    """A text as a stream, stdout if none is given, writes it: for columns, whose widths follow from it."""
+    """A text with escapes as the stream, by default stdout, writes it. Columns need its width."""
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, ESCAPED).decode(encoding)
 
 
 @contextmanager
 def results() -> Iterator[TextIO]:
-    """stdout as a stream of lines that programs read: UTF-8, but in a terminal as that spells them."""
+    """stdout as a stream of lines for programs: UTF-8, but in a terminal the encoding of that."""
     encoding = sys.stdout.encoding if sys.stdout.isatty() else "utf-8"
     file = io.BufferedWriter(OutputFile(os.dup(sys.stdout.fileno()), "stdout"))
     with io.TextIOWrapper(file, encoding=encoding, errors=ESCAPED, line_buffering=sys.stdout.isatty()) as out:
@@ -60,7 +60,7 @@ def results() -> Iterator[TextIO]:
 
 
 def close_streams() -> None:
-    """Write what is left; a stream that fails is touched no more, not even by Python at its end."""
+    """Write what stdout and stderr still buffer. One that fails is replaced, or Python would fail at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -69,7 +69,7 @@ def close_streams() -> None:
 
 
 def fails(stream: TextIO) -> bool:
-    """Whether a stream cannot write what it holds, as on a full disk."""
+    """Whether a stream cannot write what it buffers, as on a full disk."""
     try:
         stream.flush()
     except OSError:

@@ -1,9 +1,10 @@
 """The Jinja templates of pages and cards, each in the folder `static` of the room that uses it.
 
-HTML escapes all texts but those marked `safe`; cards escape by the filter `plain`.
+In HTML, all texts are escaped but those marked `safe`; in cards, those with the filter `plain`.
 """
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -25,8 +26,9 @@ def render(name: str, **values: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text on one line, with Markdown and HTML signs escaped."""
-    return "".join(f"\\{c}" if c in "\\`*_|<>[]#" else c if c.isprintable() else " " for c in text)
+    """The text on one line, with the special characters of Markdown and HTML escaped."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return re.sub(r"[\\`*_|<>\[\]#]", r"\\\g<0>", printable)
 
 
 _TEMPLATES = Environment(

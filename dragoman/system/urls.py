@@ -10,29 +10,32 @@ from typing import Any
 
 from dragoman.errors import DataError, DragomanError, ResourceError, redacted
 
-_URL = re.compile(r"\w[\w+.-]+:(//|:)")  # zip://pairs.tsv::s3://bucket/pairs.zip is one, too
+_URL = re.compile(r"\w[\w+.-]+:(//|:)")  # also zip://pairs.tsv::s3://bucket/pairs.zip
 TAGS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
-"""What file systems call the mark of a content, or the time of its last change."""
+"""Names in file systems for the hash of a content, or the time of its last change."""
 LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs",
              "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}  # fmt: skip
 
 
 def is_url(text: str) -> bool:
-    """Whether a name is no path of this machine, but that of a file elsewhere."""
+    """Whether a name is a URL, and not a path of this machine."""
     return bool(_URL.match(text))
 
 
 def name_of(url: str) -> str:
     """The name of the file at a URL, without folders."""
     parts = redacted(url).split("::")
-    return PurePosixPath(next((part for part in parts if "://" in part), parts[-1]).partition("://")[2]).name
+    for part in parts:
+        if "://" in part:
+            return PurePosixPath(part.partition("://")[2]).name
+    return ""
 
 
 @contextmanager
 def reaching(url: str, verb: str = "read") -> Iterator[None]:
-    """Errors of the `with` block are told as ours. `verb` says what is done to the URL: "read" or "written".
+    """Turns errors of the `with` block into ours. `verb` says what is done to the URL: "read" or "written".
 
-    Raises `DataError` for what is not there or forbidden, and `ResourceError` where network or library are missing.
+    Raises `DataError` if the file is missing or forbidden, and `ResourceError` for failures of network or libraries.
     """
     try:
         yield
@@ -42,8 +45,7 @@ def reaching(url: str, verb: str = "read") -> Iterator[None]:
         package = LIBRARIES.get(url.partition(":")[0])
         remedy = f"type: pip install {package}" if package else str(error)
         raise ResourceError(f"{url} needs another library; {remedy}") from None
-    # Each file system has errors of its own for the network and for keys.
-    except Exception as error:
+    except Exception as error:  # each file system has errors of its own for the network and for keys
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
@@ -56,28 +58,29 @@ def reaching(url: str, verb: str = "read") -> Iterator[None]:
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL, which has forgotten what it was told before, and the path in it."""
+    """The file system of a URL (of `fsspec`), with an empty cache, and the path in it."""
     with reaching(url):
-        from fsspec.core import url_to_fs  # not before it is needed: it takes time
+        from fsspec.core import url_to_fs  # slow to import
 
         files, path = url_to_fs(url)
         files.invalidate_cache()
-        files.auto_mkdir = True  # of a disk, which has folders
+        files.auto_mkdir = True  # for file://, since only a disk needs folders
         return files, path.rstrip("/")
 
 
 def stamp(url: str) -> tuple[int, str]:
-    """The size of the file at a URL, and what tells its versions apart, if the file system has that."""
+    """The size of the file at a URL, and a hash or time that tells its versions apart, if the file system has one."""
     files, path = file_system(url)
     with reaching(url):
         info = files.info(path)
     if info["type"] == "directory":
         raise DataError(f"{url} is a folder; name a file in it, such as {url.rstrip('/')}/train.tsv.")
-    return info["size"] or 0, str(next((info[tag] for tag in TAGS if info.get(tag)), ""))
+    versions = [str(info[tag]) for tag in TAGS if info.get(tag)]
+    return info["size"] or 0, versions[0] if versions else ""
 
 
 def file_stamp(file: str | Path) -> tuple[int, int | str]:
-    """Size and time of the last change of a file, of one at a URL its version; zeros for what is no file."""
+    """Size of a file and the time of its last change, or the version of one at a URL. Zeros if there is no file."""
     if isinstance(file, str) and is_url(file):
         return stamp(file)
     with suppress(OSError):

@@ -19,21 +19,21 @@ from dragoman.system.streams import json_line
 from dragoman.terminal.training import SECONDS_BETWEEN_LINES, STOPPING, Memory, TrainingView
 
 PIPED_WIDTH = 1000
-"""Columns of a file or a pipe, in which a table is not folded at the 80 columns that `rich` assumes."""
+"""Columns of a table in a file or a pipe. `rich` would fold it at 80 columns."""
 
 
 class _Console(Console):
-    """A console whose reader may leave, as `head` does when it has read enough."""
+    """A console that goes on when nobody reads it any more, as after `head` has read enough."""
 
     def on_broken_pipe(self) -> None:
         if not self.stderr:
             raise  # the BrokenPipeError that rich handles when it calls this
-        self.quiet = True  # notes that nobody reads are no reason to stop
+        self.quiet = True  # notes that nobody reads do not stop the work
 
 
 def console(*, stderr: bool = False) -> Console:
-    """stdout or stderr; without a terminal, or with NO_COLOR (no-color.org) in the environment, no ANSI styles."""
-    # `rich` itself leaves out the colours only, and keeps bold and dim.
+    """A console for stdout or stderr. Without a terminal, or with NO_COLOR (no-color.org), it has no ANSI styles."""
+    # With NO_COLOR, `rich` itself leaves out colours only, and keeps bold and dim.
     colors = None if os.environ.get("NO_COLOR") else "auto"
     console = _Console(stderr=stderr, color_system=colors, highlight=False)
     if not console.is_terminal:
@@ -42,13 +42,13 @@ def console(*, stderr: bool = False) -> Console:
 
 
 class Display(Listener):
-    """Writes to stderr; `quiet` leaves warnings only, and `as_json` makes them JSON."""
+    """Writes notes, warnings and progress to stderr. `quiet` leaves warnings only, and `as_json` makes them JSON."""
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False):
         self.console = console(stderr=True)
         self.quiet, self.as_json = quiet, as_json
         self._view: TrainingView | None = None
-        self._shown = ExitStack()
+        self._live_table = ExitStack()
 
     def note(self, text: str) -> None:
         """Print one line about what was done, unless quiet."""
@@ -69,11 +69,11 @@ class Display(Listener):
 
     @contextmanager
     def status(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show a spinner inside the `with` block, with what its function is told, then print how long it took."""
+        """Show a spinner during the `with` block, with details by the function, then print how long it took."""
         started = time.monotonic()
         live = self.console.is_terminal and not self.quiet
-        signs = "line" if self.console.options.ascii_only else "dots"
-        with self.console.status(escape(text), spinner=signs) if live else nullcontext() as spinner:
+        style = "line" if self.console.options.ascii_only else "dots"
+        with self.console.status(escape(text), spinner=style) if live else nullcontext() as spinner:
             printed = started
 
             def tell(detail: str) -> None:
@@ -90,12 +90,12 @@ class Display(Listener):
     def event(self, name: str, values: dict[str, Any]) -> None:
         """Show an event of a training (see `dragoman.system.listener`)."""
         if name == "begin":
-            from dragoman.system.device import memory_in_use  # which loads torch
+            from dragoman.system.device import memory_in_use  # loads torch
 
-            self._view = self._shown.enter_context(self.training(values["config"], memory=memory_in_use))
+            self._view = self._live_table.enter_context(self.training(values["config"], memory=memory_in_use))
             self._view.begin(values["past"], last_step=values["last_step"])
         elif name == "end":
-            self._shown.close()
+            self._live_table.close()
             self._view = None
         elif name == "stopping":
             self._stopping()
@@ -103,7 +103,7 @@ class Display(Listener):
             self._view.report(name, values)
 
     def _stopping(self) -> None:
-        """Say that a signal came, perhaps before there is a table."""
+        """Print that a signal came, perhaps before there is a table."""
         if self._view:
             self._view.stopping()
         elif not self.quiet:
@@ -119,14 +119,14 @@ class Display(Listener):
 
     @contextmanager
     def progress(self, text: str) -> Iterator[Callable[[int], None]]:
-        """A progress bar as a function of the number of things done since it was last called."""
+        """A progress bar. Call the function with the number of items that are done since the last call."""
         with self._bar() as bar:
             task = bar.add_task(text, total=None)
-            yield lambda done: bar.advance(task, done)
+            yield lambda items: bar.advance(task, items)
 
     @contextmanager
     def file_progress(self, text: str, total: int, *, unit: str = "files") -> Iterator[Callable[[int, int], None]]:
-        """A progress bar over files, as a function of the files and lines done since it was last called."""
+        """A progress bar over files. Call the function with the files and lines that are done since the last call."""
         counts = TextColumn(f"{{task.completed:,}} of {{task.total:,}} {unit}, {{task.fields[lines]:,}} lines")
         with self._bar(TextColumn("{task.description}"), BarColumn(), counts, TimeRemainingColumn()) as bar:
             task = bar.add_task(text, total=total, lines=0)

@@ -11,15 +11,28 @@ def time_left(
 ) -> str:
     """'1:03 left', 'at least 6:10 left' if only patience ends the training, or '' if neither is known.
 
-    `steps` are the seconds that the remaining ones take, if their number is known, and `step` is the latest one.
-    `validations` have the `seconds` of training before each.
+    `steps` is the number of seconds that the remaining steps take, None if their number is unknown. `step` is the
+    latest step, and `validations` have the `seconds` of training before each.
     """
-    words = "{} left"
-    ends = [60 * config.max_minutes] if config.max_minutes else []
+    now = step["seconds"]
+    ends = []
+    if config.max_minutes:
+        ends.append(60 * config.max_minutes)
     if steps is not None:
-        ends.append(step["seconds"] + steps)
-    since_best = next((number for number, each in enumerate(reversed(validations)) if each["better"]), None)
-    if not ends and since_best is not None and len(validations) > 1:
-        before, latest = (each["seconds"] for each in validations[-2:])
-        words, ends = "at least {} left", [latest + (config.patience - since_best) * (latest - before)]
-    return words.format(clock(max(0.0, min(ends) - step["seconds"]))) if ends else ""
+        ends.append(now + steps)
+    if ends:
+        return f"{clock(max(0.0, min(ends) - now))} left"
+    since_best = _since_best(validations)
+    if since_best is None or len(validations) < 2:
+        return ""
+    before, latest = (validation["seconds"] for validation in validations[-2:])
+    end = latest + (config.patience - since_best) * (latest - before)
+    return f"at least {clock(max(0.0, end - now))} left"
+
+
+def _since_best(validations: list[dict[str, Any]]) -> int | None:
+    """Number of validations after the best one; None if there is none."""
+    for number, validation in enumerate(reversed(validations)):
+        if validation["better"]:
+            return number
+    return None

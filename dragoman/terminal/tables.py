@@ -1,6 +1,6 @@
 """Tables of results."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.markup import escape
@@ -12,7 +12,7 @@ BY_SOURCE = {
     "trained_on": "whose source sentence was trained on with another translation",
     "new": "with a source sentence that is new",
 }
-"""The parts of the test pairs in `Evaluation.by_source`."""
+"""Descriptions of the parts of the test pairs in `Evaluation.by_source`."""
 
 
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
@@ -22,21 +22,29 @@ def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
         remark = evaluation["signatures"].get(metric.name, metric.remark)
         rows.append((metric.label, metric.write(evaluation[metric.name], more_digits=1), remark))
         if metric is MAIN:
-            for part, scores in evaluation.get("by_source", {}).items():
-                value = metric.write(scores[metric.name], more_digits=1)
-                rows.append((f"  {part.replace('_', ' ')}", value, f"{scores['sentences']:,} {BY_SOURCE[part]}"))
-            for part, scores in evaluation.get("by_languages", {}).items():
-                value = metric.write(scores[metric.name], more_digits=1)
-                rows.append((f"  {part}", value, f"{scores['sentences']:,} sentences"))
-            for part, scores in evaluation.get("finetuning", {}).items():
-                if part != "own after":  # which is the row above
-                    rows.append((f"  {part}", metric.write(scores[metric.name], more_digits=1), "the fine-tuning"))
+            rows += _rows_of_parts(evaluation)
     speed = f"{evaluation['sentences_per_second']:.1f}"
-    return results_table(title, [*rows, ("sentences/s", speed, f"{evaluation['sentences']:,} sentences")])
+    rows.append(("sentences/s", speed, f"{evaluation['sentences']:,} sentences"))
+    return results_table(title, rows)
+
+
+def _rows_of_parts(evaluation: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Rows with the main score of parts of the test pairs, and of a model before it was fine-tuned."""
+
+    def main_score(scores: dict[str, Any]) -> str:
+        return MAIN.write(scores[MAIN.name], more_digits=1)
+
+    for part, scores in evaluation.get("by_source", {}).items():
+        yield f"  {part.replace('_', ' ')}", main_score(scores), f"{scores['sentences']:,} {BY_SOURCE[part]}"
+    for languages, scores in evaluation.get("by_languages", {}).items():
+        yield f"  {languages}", main_score(scores), f"{scores['sentences']:,} sentences"
+    for name, scores in evaluation.get("finetuning", {}).items():
+        if name != "own after":  # this is the score of the row above
+            yield f"  {name}", main_score(scores), "the fine-tuning"
 
 
 def results_table(title: str, rows: Sequence[tuple[str, str, str]], *, text: bool = False) -> Table:
-    """A row for each name, value and remark; values are numbers, to the right, or with `text` to the left."""
+    """A row for each (name, value, remark). Values are right-aligned numbers, or with `text` left-aligned texts."""
     table = Table(title=escape(title), title_justify="left", box=None, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="left" if text else "right")
@@ -47,7 +55,7 @@ def results_table(title: str, rows: Sequence[tuple[str, str, str]], *, text: boo
 
 
 def comparison_table(heads: Sequence[str], rows: dict[str, list[str]]) -> Table:
-    """A row for each name, a column for each head."""
+    """A table with a row for each name, and a column for each head."""
     table = Table(box=None)
     table.add_column(style="bold", no_wrap=True)
     for head in heads:

@@ -16,25 +16,26 @@ from dragoman.system.figures import clock, printable, size, sparkline
 from dragoman.terminal.remaining import time_left
 
 Memory = Callable[[], dict[str, int]]
-"""Bytes in use: by this process (`memory`), and on a `GPU`."""
+"""Function that returns the bytes in use: by this process (`memory`), and on a `GPU`."""
 
 COLUMNS = ("step", "epoch", "loss", "valid loss", MAIN.label, "tokens/s", "time")
-IN_NARROW = ("step", "valid loss", MAIN.label)
+NARROW_COLUMNS = ("step", "valid loss", MAIN.label)
+"""Columns of the table on a screen of fewer than `NARROW` columns of text."""
 NARROW = 64
-"""Columns of a screen below which a row has the figures of `IN_NARROW` only."""
 ACCURACIES = {"accuracy": "train_accuracy", "valid acc.": "valid_accuracy"}
-"""Further columns and their keys, where they are measured and a screen has `WIDE` columns."""
+"""Further columns and the keys of their values, if they are measured and the screen has `WIDE` columns of text."""
 WIDE = 88
 SHOWN_VALIDATIONS = 12
 CURVE_WIDTH = 40
 SMOOTHING = 0.95
-"""Share of the shown loss that remains with every step."""
+"""Share of the old value in the smoothed loss at every step."""
 SECONDS_BETWEEN_LINES = 10
+"""Least seconds between two lines about steps where there is no terminal."""
 STOPPING = "Stopping after this step, and saving; once more to stop at once."
 
 
 class TrainingView:
-    """Receives the trainer's events; `rich` renders it as a table every second."""
+    """Receives the events of the trainer. If `live`, `rich` renders it as a table; else it prints lines."""
 
     def __init__(self, console: Console, config: TrainingConfig, *, memory: Memory, live: bool, quiet: bool = False):
         self.console, self.config, self.live, self.quiet = console, config, live, quiet
@@ -50,18 +51,18 @@ class TrainingView:
         self._memory = memory
 
     def begin(self, events: Iterable[dict[str, Any]], *, last_step: int | None) -> None:
-        """Take in the events before a resume without printing them, and the step that ends the run, if it is known."""
+        """Take in the events before a resume, without printing them, and the number of the last step, if known."""
         self.last_step = last_step
         for event in events:
             if event["event"] == "step":
                 self._step(event)
             elif event["event"] == "validation":
                 self._validation(event)
-        # The next step is timed alone: those before it were made by another process.
+        # Steps before the resume were made by another process, and do not count for the speed.
         self._marks.clear()
 
     def report(self, event: str, metrics: dict[str, Any]) -> None:
-        """Take in one event of the trainer."""
+        """Take in one event of the trainer, and print it if it matters."""
         if event == "step":
             self._step(metrics)
             due = metrics["step"] == 1 or time.monotonic() - self._printed > SECONDS_BETWEEN_LINES
@@ -77,18 +78,29 @@ class TrainingView:
         elif event == "roll_back":
             self._marks.clear()
         elif event == "decay":
-            before, self.last_step = self.last_step, metrics["last_step"]
-            changed = "Steps take longer than they did" if self.last_step < (before or 0) else "There is time for more"
-            text = changed if self._falling else "The learning rate falls from now on"
-            self._falling = True
-            self._print(f"{text}; the last step is {self.last_step:,} ({metrics['reason']}).")
+            self._print_decay(metrics["last_step"], metrics["reason"])
         elif event == "average":
-            decision = "better than each, kept" if metrics["better"] else "not better than the best, left"
-            score = f"{MAIN.label} {MAIN.write(metrics[MAIN.validation_key])}"
-            self._print(f"The average of the last {len(metrics['steps'])} validations has {score}: {decision}.")
+            self._print_average(metrics)
+
+    def _print_decay(self, last_step: int, reason: str) -> None:
+        """Print that the learning rate falls, or that the last step has changed since it does."""
+        if not self._falling:
+            text = "The learning rate falls from now on"
+        elif last_step < (self.last_step or 0):
+            text = "Steps take longer than they did"
+        else:
+            text = "There is time for more"
+        self._falling, self.last_step = True, last_step
+        self._print(f"{text}; the last step is {last_step:,} ({reason}).")
+
+    def _print_average(self, metrics: dict[str, Any]) -> None:
+        """Print whether averaged weights are better than those of each validation."""
+        decision = "better than each, kept" if metrics["better"] else "not better than the best, left"
+        score = f"{MAIN.label} {MAIN.write(metrics[MAIN.validation_key])}"
+        self._print(f"The average of the last {len(metrics['steps'])} validations has {score}: {decision}.")
 
     def stopping(self) -> None:
-        """A signal came. It may interrupt an import or a print of rich, so the live table shows the message itself."""
+        """Show that a signal came, without `rich`, whose import or print the signal may have interrupted."""
         self.message = STOPPING
         if not self.live and not self.quiet:
             os.write(2, f"{self.message}\n".encode())
@@ -96,7 +108,7 @@ class TrainingView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
         # Two lines of status, two of curves, two above the rows, and one for the cursor.
         room = console.height - 7
-        samples = 2 if room >= 10 else 1 if room >= 5 else 0
+        samples = max(0, min(2, room // 5))
         yield _line(("Training: a row for each validation, * the best so far", "italic"))
         yield self._table(max(1, min(SHOWN_VALIDATIONS, room - 3 * samples)), narrow=options.max_width < NARROW)
         yield from self._sample_lines(samples)
@@ -111,9 +123,9 @@ class TrainingView:
             self.console.print(line, soft_wrap=True, markup=False)
 
     def _step(self, metrics: dict[str, Any]) -> None:
-        # Only some steps before a resume are known: each stands for those between it and the one before.
-        kept = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
-        self.loss = kept * self.loss + (1 - kept) * metrics["loss"]
+        # Only some steps before a resume are known. Each stands for those between it and the one before.
+        old_share = SMOOTHING ** max(1, metrics["step"] - self.last["step"]) if self.last else 0.0
+        self.loss = old_share * self.loss + (1 - old_share) * metrics["loss"]
         self.last = metrics
         self._marks.append((metrics["seconds"], metrics["tokens"], metrics["step"]))
         seconds, tokens, steps = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
@@ -138,46 +150,63 @@ class TrainingView:
 
     def _table(self, num_rows: int, *, narrow: bool) -> Table:
         table = Table(box=None)
-        more = ACCURACIES if self.config.accuracy and self.console.width >= WIDE else ()
-        shown = IN_NARROW if narrow else (*COLUMNS, *more)
-        for name in shown:
+        columns = NARROW_COLUMNS if narrow else COLUMNS
+        if not narrow and self.config.accuracy and self.console.width >= WIDE:
+            columns = (*COLUMNS, *ACCURACIES)
+        for name in columns:
             table.add_column(name, justify="right", header_style="bold", no_wrap=True)
-        for each in self.validations[-num_rows:]:
-            best = each is self.validations[-1] and each["better"]
-            table.add_row(*(each["row"].get(name, "") for name in shown), style="bold green" if best else "")
+        for validation in self.validations[-num_rows:]:
+            is_new_best = validation is self.validations[-1] and validation["better"]
+            cells = [validation["row"].get(name, "") for name in columns]
+            table.add_row(*cells, style="bold green" if is_new_best else "")
         return table
 
     def _sample_lines(self, number: int) -> Iterator[Text]:
-        for sample in self.validations[-1]["samples"][:number] if self.validations else ():
+        """Some sentences of the last validation, with translation and reference, a line each."""
+        samples = self.validations[-1]["samples"] if self.validations else []
+        for sample in samples[:number]:
             for name in ("source", "translation", "reference"):
                 style = "bold" if name == "translation" else ""
                 yield _line((f"  {name:>11}  ", "dim"), (printable(sample[name]), style))
 
     def _curves(self, *, ascii_only: bool) -> Iterator[Text]:
-        for name, metric in ((MAIN.label, MAIN), ("valid loss", LOSS)) if self.validations else ():
-            best, values = metric.best(self.validations), [each[metric.validation_key] for each in self.validations]
+        """A line for score and loss each: its curve over all validations, and the best one."""
+        if not self.validations:
+            return
+        for name, metric in ((MAIN.label, MAIN), ("valid loss", LOSS)):
+            best = metric.best(self.validations)
+            values = [validation[metric.validation_key] for validation in self.validations]
             curve = "" if ascii_only else sparkline(values, CURVE_WIDTH) + "  "
             words = f"best {metric.write(best[metric.validation_key])} at step {best['step']:,}"
             yield _line((f"  {name:>11}  ", "dim"), (curve, "green"), (words, ""))
 
     def _pace(self) -> list[str]:
+        """Step, epoch, loss, learning rate and speed, as far as they are known."""
         if not self.last:
             return ["First step ..."]
-        return [
+        texts = [
             f"step {self.last['step']:,}",
             f"epoch {self.last['epoch'] + 1}",
             f"loss {LOSS.write(self.loss)}",
             f"learning rate {self.last['learning_rate']:.1e}",
-            *([f"{self.rate:,.0f} tokens/s"] if self.rate else []),
         ]
+        if self.rate:
+            texts.append(f"{self.rate:,.0f} tokens/s")
+        return texts
 
     def _clocks(self) -> list[str]:
-        last = self.last
-        steps_left = self.last_step - last["step"] if self.last_step and last else None
-        seconds = steps_left * self.step_seconds if steps_left is not None and self.step_seconds else None
-        times = [clock(last["seconds"]), time_left(self.config, seconds, last, self.validations)] if last else []
-        in_use = (f"{where} {size(used)}" for where, used in self._memory().items() if used)
-        return [text for text in (*times, *in_use) if text]
+        """Time, time left and memory, as far as they are known."""
+        texts = []
+        if self.last:
+            seconds_left = None
+            if self.last_step and self.step_seconds:
+                seconds_left = (self.last_step - self.last["step"]) * self.step_seconds
+            texts.append(clock(self.last["seconds"]))
+            texts.append(time_left(self.config, seconds_left, self.last, self.validations))
+        for place, num_bytes in self._memory().items():
+            if num_bytes:
+                texts.append(f"{place} {size(num_bytes)}")
+        return [text for text in texts if text]
 
 
 def _line(*pieces: tuple[str, str]) -> Text:

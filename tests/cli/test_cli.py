@@ -49,15 +49,15 @@ def pairs(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def trained(pairs, tmp_path_factory) -> tuple[Path, str]:
     """A model directory, trained for 21 steps by the command itself, and what the command printed to stderr."""
-    directory, told = tmp_path_factory.mktemp("model") / "my run", io.StringIO()
+    directory, stderr = tmp_path_factory.mktemp("model") / "my run", io.StringIO()
     command = ["dragoman", "train", pairs, "-o", directory, "training.max_steps=21", *SMALL]
-    with pytest.MonkeyPatch.context() as patch, redirect_stderr(told):
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(stderr):
         patch.setattr(jaxtyping.config, "jaxtyping_disable", True)
         patch.setattr(sys, "argv", list(map(str, command)))
         with pytest.raises(SystemExit) as exit_:
             cli.main()
-    assert exit_.value.code == 0, told.getvalue()
-    return directory, told.getvalue()
+    assert exit_.value.code == 0, stderr.getvalue()
+    return directory, stderr.getvalue()
 
 
 @pytest.fixture(scope="session")
@@ -82,10 +82,10 @@ def test_torchrun_starts_a_killed_run_again_and_it_ends_with_the_same_losses(pai
     while not list((tmp_path / "killed" / "run").glob("checkpoints/step_*")):
         time.sleep(0.05)
         assert killed.poll() is None, (tmp_path / "killed.log").read_text()
-    children = [each for each in Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()]
+    children = Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
     os.kill(int(children[1]), signal.SIGKILL)
-    for name, each in (("quiet", quiet), ("killed", killed)):
-        assert each.wait(120) == 0, (tmp_path / f"{name}.log").read_text()
+    for name, process in (("quiet", quiet), ("killed", killed)):
+        assert process.wait(120) == 0, (tmp_path / f"{name}.log").read_text()
     assert len(losses("killed")) == 60
     assert losses("killed") == losses("quiet")
 
@@ -99,9 +99,9 @@ def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, drago
         monkeypatch.setenv(name, value)
     code, out, err = dragoman("train", pairs, "--dry-run", "--json", "-o", tmp_path / "run", *SMALL)
     assert code == 0, err
-    found = json.loads(out)
-    assert "300 pairs" in found["chosen"][0]
-    assert [each["ranks"] for each in found["memory"]] == [1, 8, 8, 64, 64]
+    report = json.loads(out)
+    assert "300 pairs" in report["chosen"][0]
+    assert [case["ranks"] for case in report["memory"]] == [1, 8, 8, 64, 64]
     assert not (tmp_path / "run").exists()
 
 
@@ -162,9 +162,9 @@ def test_evaluate_prints_all_figures_with_signatures(model, pairs, dragoman, tmp
     examples = json.loads(out)["examples"]
     rows = [line.split("\t") for line in pairs.read_text(encoding="utf-8").splitlines()]
     assert len(examples) == 7
-    for each in examples:
-        row = rows.index([each["source"], each["reference"]])
-        assert each["translation"] == translated[row]
+    for example in examples:
+        row = rows.index([example["source"], example["reference"]])
+        assert example["translation"] == translated[row]
     code, out, _ = dragoman("evaluate", model, pairs, "--beam-size", 1, "--examples", 2)
     assert out.count("reference: ") == 2
 
@@ -290,10 +290,10 @@ def test_no_help_waits_for_torch_or_anything_slow():
         "assert not slow & set(sys.modules), slow & set(sys.modules)"
     )
     environment = os.environ | {"FORCE_COLOR": "1"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "--resume" in done.stdout
-    assert "\x1b" not in done.stdout
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert process.returncode == 0, process.stderr
+    assert "--resume" in process.stdout
+    assert "\x1b" not in process.stdout
 
 
 def test_every_command_takes_json_and_quiet():
@@ -360,8 +360,8 @@ def test_bash_completes_with_the_script_that_is_installed(dragoman, monkeypatch,
     (tmp_path / "dragoman").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dragoman "$@"\n')
     (tmp_path / "dragoman").chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["bash", "-c", session], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.stdout.split("\n")[:-1] == ["evaluate", "check", "--ensemble", "small"], done.stderr
+    process = subprocess.run(["bash", "-c", session], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert process.stdout.split("\n")[:-1] == ["evaluate", "check", "--ensemble", "small"], process.stderr
 
 
 def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
@@ -386,8 +386,8 @@ def test_a_reader_that_leaves_early_is_no_failure(model, tmp_path):
     source.write_text("I see a cat.\n" * 2100, encoding="utf-8")
     translate = shlex.join([sys.executable, "-m", "dragoman", "translate", str(model), "-i", str(source)])
     command = f"set -o pipefail; {translate} --beam-size 1 | head -n 2"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 2, "")
+    process = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (process.returncode, process.stdout.count("\n"), process.stderr) == (0, 2, "")
 
 
 TO_NOBODY = """
@@ -399,13 +399,13 @@ from dragoman.evaluation import evaluate
 Translator.load(sys.argv[1])  # what is slow is imported once for all commands
 for arguments, stream in json.load(sys.stdin):
     reading, writing = os.pipe()
-    errors, told = os.pipe()
+    errors, error_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        os.dup2(told, 2)
+        os.dup2(error_end, 2)
         os.dup2(writing, stream)
-        os.close(told)
+        os.close(error_end)
         os.close(writing)
         sys.argv = ["dragoman", *arguments]
         try:
@@ -413,7 +413,7 @@ for arguments, stream in json.load(sys.stdin):
         except SystemExit as exit_:
             sys.stdout.flush(), sys.stderr.flush()  # as Python does at its end, which takes long with torch
             os._exit(exit_.code)
-    os.close(told), os.close(reading), os.close(writing)
+    os.close(error_end), os.close(reading), os.close(writing)
     with open(errors) as file:
         print(json.dumps([file.read(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]))  # read until all are gone
 """
@@ -435,13 +435,13 @@ def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs,
     to_file = ["translate MODEL Hi. -o OUT", "evaluate MODEL PAIRS --beam-size 1 -o SCORED --json"]
     files = {"MODEL": model, "PAIRS": few, "SOURCES": sources}
     files |= {name: tmp_path / name.lower() for name in ("NEW", "OUT", "SCORED")} | {"MASK": tmp_path / "mask.png"}
-    jobs = [(command, 1) for command in commands] + [(command, 2) for command in to_file]
-    jobs = [([str(files.get(word, word)) for word in command.split()], stream) for command, stream in jobs]
+    calls = [(command, 1) for command in commands] + [(command, 2) for command in to_file]
+    calls = [([str(files.get(word, word)) for word in command.split()], stream) for command, stream in calls]
     command = [sys.executable, "-c", TO_NOBODY, str(model)]
-    done = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True)
-    told = [json.loads(line) for line in done.stdout.split("\n") if line.startswith('["')]
-    assert len(told) == len(jobs), done.stderr
-    for (arguments, _), answer in zip(jobs, told, strict=True):
+    process = subprocess.run(command, input=json.dumps(calls), capture_output=True, text=True)
+    answers = [json.loads(line) for line in process.stdout.split("\n") if line.startswith('["')]
+    assert len(answers) == len(calls), process.stderr
+    for (arguments, _), answer in zip(calls, answers, strict=True):
         assert answer == ["", 0], arguments
     assert files["OUT"].read_text(encoding="utf-8").count("\n") == 1
     assert files["SCORED"].read_text(encoding="utf-8").count("\n") == 100
@@ -472,12 +472,12 @@ def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
     command = [sys.executable, "-m", "dragoman", *map(str, settings), str(stopped)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    others: list[str] = []
-    while (not metrics.exists() or len(others) < threads - 1) and time.monotonic() < deadline:
+    children: list[str] = []
+    while (not metrics.exists() or len(children) < threads - 1) and time.monotonic() < deadline:
         time.sleep(0.02)
-        others = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for each in [process.pid, *map(int, others)]:
-        os.kill(each, number)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for process_id in [process.pid, *map(int, children)]:
+        os.kill(process_id, number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err
     assert f"dragoman train --resume {shlex.quote(str(stopped))}" in err

@@ -56,7 +56,7 @@ def test_json_holds_everything_and_quiet_only_problems(dragoman, files):
         "words": 0,
     }
     assert part["source"]["characters"]["max"] >= part["source"]["characters"]["p95"] > 0
-    finding = next(each for each in report["findings"] if each["kind"] == "duplicates")
+    finding = next(entry for entry in report["findings"] if entry["kind"] == "duplicates")
     assert (finding["count"], finding["total"], finding["part"]) == (1, 210, "train")
     assert finding["examples"] == [
         {"files": [str(files / "all.en"), str(files / "all.fr")], "unit": "line", "number": 97}

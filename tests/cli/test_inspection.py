@@ -18,7 +18,7 @@ def model(tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """Commands run in an empty one."""
+    """Run commands in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -36,14 +36,14 @@ def test_it_writes_a_page_and_prints_where(model, dragoman, tmp_path):
 def test_json_goes_to_stdout_and_no_page_is_written_unless_asked_for(model, dragoman, tmp_path):
     arguments = ["inspect", model, "The red house.", "--target", "La maison.", "--json"]
     code, out, _ = dragoman(*arguments, "--beam-size", 3, "--length-penalty", 0.5)
-    told = json.loads(out)
+    result = json.loads(out)
     assert code == 0
     assert not list(tmp_path.glob("*.html"))
-    assert set(told) == {"source_language", "target_language", "source", "target", "removals", "search", "attention"}
-    assert (told["search"]["beam_size"], told["search"]["length_penalty"]) == (3, 0.5)
-    assert len(told["search"]["hypotheses"]) == 3
-    cross = told["attention"]["cross"]
-    words = [len(told[side]["words"]) for side in ("target", "source")]
+    assert set(result) == {"source_language", "target_language", "source", "target", "removals", "search", "attention"}
+    assert (result["search"]["beam_size"], result["search"]["length_penalty"]) == (3, 0.5)
+    assert len(result["search"]["hypotheses"]) == 3
+    cross = result["attention"]["cross"]
+    words = [len(result[side]["words"]) for side in ("target", "source")]
     assert [len(cross), len(cross[0]), len(cross[0][0]), len(cross[0][0][0])] == [
         *(LAYERS["num_decoder_layers"], HEADS),
         *words,
@@ -66,8 +66,8 @@ def test_json_goes_to_stdout_and_no_page_is_written_unless_asked_for(model, drag
 )
 def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, model, dragoman, tmp_path):
     arguments = [{"MODEL": model}.get(argument, argument) for argument in arguments]
-    found, out, err = dragoman("inspect", *arguments)
-    assert (found, out) == (code, "")
+    exit_code, out, err = dragoman("inspect", *arguments)
+    assert (exit_code, out) == (code, "")
     assert "Traceback" not in err
     flat = " ".join(err.replace("│", " ").split())
     assert all(word in flat for word in words), flat
@@ -76,13 +76,13 @@ def test_a_mistake_gets_one_sentence_and_its_exit_code(arguments, code, words, m
 
 def test_tokens_are_shown_as_the_model_reads_them(model: Path, dragoman, tmp_path):
     code, out, _ = dragoman("tokenize", model, "The red house.", "--json")
-    told = json.loads(out)
-    assert (code, told["text"], "".join(told["tokens"])) == (0, "The red house.", "▁The▁red▁house.")
-    assert ModelDirectory.load(model).source_tokenizer.decode(told["ids"]) == "The red house."
+    result = json.loads(out)
+    assert (code, result["text"], "".join(result["tokens"])) == (0, "The red house.", "▁The▁red▁house.")
+    assert ModelDirectory.load(model).source_tokenizer.decode(result["ids"]) == "The red house."
     (tmp_path / "text").write_text("The red house.\n\n", encoding="utf-8")
     for options in (["The red house."], ["--input", tmp_path / "text", "--target"]):
         code, out, _ = dragoman("tokenize", model, *options)
         tokens, ids, *rest = out.split("\n")
-        assert (code, tokens.split(), list(map(int, ids.split()))) == (0, told["tokens"], told["ids"])
+        assert (code, tokens.split(), list(map(int, ids.split()))) == (0, result["tokens"], result["ids"])
         assert not "".join(rest)
     assert dragoman("tokenize", model, "--input", tmp_path / "none")[0] == 3

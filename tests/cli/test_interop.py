@@ -88,8 +88,9 @@ def test_every_other_command_takes_the_model_or_says_why_not(dragoman, folder, t
 def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
     code, out, err = dragoman(f"import {FILES['prenorm'].format(tmp_path / 'model')} --json --quiet")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert (told["model"], told["style"], told["architecture"]["num_heads"]) == (str(tmp_path / "model"), "prenorm", 3)
+    result = json.loads(out)
+    assert (result["model"], result["style"]) == (str(tmp_path / "model"), "prenorm")
+    assert result["architecture"]["num_heads"] == 3
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,8 @@ def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
 )
 def test_a_mistake_is_one_sentence_and_leaves_nothing(dragoman, folder, command, code, sentence):
     before = sorted(folder.iterdir())
-    found, out, err = dragoman(f"import {command.replace('OUT', 'out').replace('{}', 'out')}")
-    assert (found, out) == (code, "")
+    exit_code, out, err = dragoman(f"import {command.replace('OUT', 'out').replace('{}', 'out')}")
+    assert (exit_code, out) == (code, "")
     assert sentence in err
     assert err.startswith("Error: ")
     assert err.count("\n") == 1

@@ -60,8 +60,8 @@ def test_bytes_that_are_no_text_name_their_line(pipe) -> None:
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch) -> None:
-    for each in (module, live):
-        monkeypatch.setattr(each, "MAX_LINE", 1 << 20)
+    for reader in (module, live):
+        monkeypatch.setattr(reader, "MAX_LINE", 1 << 20)
     path = tmp_path / "endless.txt"
     path.write_bytes(b"x" * (1 << 25))
     with path.open("rb") as stream:

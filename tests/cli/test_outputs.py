@@ -88,8 +88,8 @@ def test_a_link_that_leads_to_itself_is_refused_before_any_work(command, printed
 def test_no_path_that_leads_nowhere_is_a_traceback(command, code, name, folder, dragoman, monkeypatch):
     monkeypatch.chdir(folder)
     before = sorted(folder.rglob("*"))
-    found, _, err = dragoman(*line_of(command, name))
-    assert found == code, err
+    exit_code, _, err = dragoman(*line_of(command, name))
+    assert exit_code == code, err
     assert err.startswith("Error: ")
     assert "did you mean loop.tsv" not in err
     assert sorted(folder.rglob("*")) == before

@@ -54,7 +54,7 @@ def is_picture(path: Path) -> bool:
 
 def test_the_page_has_commands_for_every_picture():
     assert {command.split()[1] for command in COMMANDS} == {
-        each.callback.__name__ for each in cli.plot.plot.registered_commands
+        command.callback.__name__ for command in cli.plot.plot.registered_commands
     }
 
 
@@ -106,8 +106,8 @@ def test_every_picture_of_the_page_is_there():
     ],
 )
 def test_a_mistake_is_one_sentence_and_leaves_no_file(command, code, problem, dragoman, tmp_path):
-    found, out, err = dragoman("plot", *shlex.split(command))
-    assert (found, out) == (code, "")
+    exit_code, out, err = dragoman("plot", *shlex.split(command))
+    assert (exit_code, out) == (code, "")
     assert problem in " ".join(err.split())
     assert "Traceback" not in err
     if err.startswith("Error:"):

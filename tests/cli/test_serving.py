@@ -42,7 +42,7 @@ def test_it_says_where_it_is_answers_like_translate_and_ends_after_what_it_accep
     with subprocess.Popen([*command, "--keys", tmp_path / "keys"], stderr=subprocess.PIPE, text=True) as process:
         try:
             lines = iter(process.stderr.readline, "")
-            url = next(found[1] for line in lines if (found := re.search(r"en to fr at (http://\S+);", line)))
+            url = next(match[1] for line in lines if (match := re.search(r"en to fr at (http://\S+);", line)))
             assert "curl" in next(lines)
             texts = ["The red house is old. A cat sees the bird!", "A dog."]
             _, out, _ = dragoman("translate", model, *texts, "--workers", 1)
@@ -51,16 +51,16 @@ def test_it_says_where_it_is_answers_like_translate_and_ends_after_what_it_accep
                 ask(url, "A dog.", api_key="guess")
             assert refused.value.code == 403
             refused.value.close()
-            found = []
+            answers = []
             work = ["The red house is old. A cat sees the bird!"] * 200
-            thread = threading.Thread(target=lambda: found.append(ask(url, work, api_key="secret")))
+            thread = threading.Thread(target=lambda: answers.append(ask(url, work, api_key="secret")))
             thread.start()
             while "dragoman_waiting_tokens 0" in metrics(url):
                 pass
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
             thread.join()
-            assert len(found[0]) == len(work)
+            assert len(answers[0]) == len(work)
             assert "secret" not in process.stderr.read()
         finally:
             process.kill()
@@ -72,7 +72,7 @@ def test_workers_leave_connections_alone_and_their_death_is_survived(model):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             lines = iter(process.stderr.readline, "")
-            url = next(found[1] for line in lines if (found := re.search(r"en to fr at (http://\S+);", line)))
+            url = next(match[1] for line in lines if (match := re.search(r"en to fr at (http://\S+);", line)))
             next(lines)
             texts = [f"The red house is old. A cat sees {number} birds!" for number in range(20)]
             expected = ask(url, texts)  # urllib reads until the connection is closed
@@ -96,7 +96,8 @@ def explored(url, text):
     content = json.dumps({"q": text, "source": "en", "target": "fr"}).encode()
     request = urllib.request.Request(f"{url}/explore", content, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
-        return "".join(each["translation"] + each["after"] for each in json.loads(answer.read())["sentences"])
+        sentences = json.loads(answer.read())["sentences"]
+    return "".join(sentence["translation"] + sentence["after"] for sentence in sentences)
 
 
 def metrics(url, key="secret"):
@@ -123,8 +124,8 @@ def test_what_cannot_be_served_is_one_sentence(model, dragoman, tmp_path, argume
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         values = {"model": model, "taken": taken.getsockname()[1], "empty": tmp_path / "empty"}
-        found, _, err = dragoman("serve", *(each.format(**values) for each in arguments), "--workers", 1)
-    assert (found, words in err, err.count("\n") <= 3) == (code, True, True), err
+        exit_code, _, err = dragoman("serve", *(argument.format(**values) for argument in arguments), "--workers", 1)
+    assert (exit_code, words in err, err.count("\n") <= 3) == (code, True, True), err
 
 
 BROKEN = """
@@ -149,7 +150,7 @@ def test_neither_keys_nor_texts_are_logged_or_counted(model, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             lines = iter(process.stderr.readline, "")
-            port = next(int(found[1]) for line in lines if (found := re.search(r"http://.*:(\d+);", line)))
+            port = next(int(match[1]) for line in lines if (match := re.search(r"http://.*:(\d+);", line)))
             statuses = ask_in_every_way(port)
             with closing(sqlite3.connect(tmp_path / "memory")) as memory, memory:
                 memory.execute("DROP TABLE words")
@@ -163,8 +164,8 @@ def test_neither_keys_nor_texts_are_logged_or_counted(model, tmp_path):
             process.kill()
     assert "ValueError" in err
     assert "no such table: words" in err
-    for told in (out, err, counted):
-        assert not re.search("zebra|sesame|mistaken", told, re.IGNORECASE)
+    for output in (out, err, counted):
+        assert not re.search("zebra|sesame|mistaken", output, re.IGNORECASE)
 
 
 PAIR = {"source": "en", "target": "fr"}
@@ -173,7 +174,7 @@ PAIR = {"source": "en", "target": "fr"}
 def ask_in_every_way(port) -> list[int]:
     """The statuses of requests, good and bad, whose texts and files are about a zebra."""
     good = PAIR | {"q": "A zebra."}
-    asked = [
+    requests = [
         ("/translate", good | more)
         for more in (
             {"format": "html", "q": "<p>A <b>zebra</b>.</p>"},
@@ -185,18 +186,18 @@ def ask_in_every_way(port) -> list[int]:
             {"beam_size": "zebra"},
         )
     ]
-    asked += [
+    requests += [
         (path, good | {"s": "Un zebra.", "who": "zebra"}) for path in ("/suggest", "/explore", "/words", "/detect")
     ]
-    asked += [("/inspect", good), ("/zebra", good), ("/v2/translate?auth_key=sesame", {"text": ["zebra"]})]
-    asked += [("/language/translate/v2?key=mistaken&q=zebra", {}), ("/translate", b'{"q": "zebra')]
-    asked += [("/v2/document/zebra", {"document_key": "zebra"})]
+    requests += [("/inspect", good), ("/zebra", good), ("/v2/translate?auth_key=sesame", {"text": ["zebra"]})]
+    requests += [("/language/translate/v2?key=mistaken&q=zebra", {}), ("/translate", b'{"q": "zebra')]
+    requests += [("/v2/document/zebra", {"document_key": "zebra"})]
     for path, ending in (("/translate_file", "md"), *[("/v2/document", "json")] * 40):  # more than are kept
-        names = {name: f"{each}" for key, each in PAIR.items() for name in (key, f"{key}_lang")}
-        asked.append((path, multipart(names, f"zebra.{ending}", b"# A zebra")))
-    statuses = [send(port, "POST", *each) for each in asked]
+        names = {name: f"{code}" for key, code in PAIR.items() for name in (key, f"{key}_lang")}
+        requests.append((path, multipart(names, f"zebra.{ending}", b"# A zebra")))
+    statuses = [send(port, "POST", *request) for request in requests]
     statuses.append(send(port, "POST", "/translate", good, key="mistaken"))
-    statuses += [send(port, "GET", f"/{each}?q=zebra") for each in ("memory.tsv", "download_file/zebra", "zebra")]
+    statuses += [send(port, "GET", f"/{path}?q=zebra") for path in ("memory.tsv", "download_file/zebra", "zebra")]
     for content in (b"zebra sesame\r\n\r\n", b"POST /translate HTTP/1.1\r\nContent-Length: 99\r\n\r\n{'q': 'zebra"):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             connection.sendall(content)

@@ -54,7 +54,7 @@ def model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory) -> Path:
-    """Of the same vocabulary."""
+    """Another model with the same vocabulary."""
     return save_model(tmp_path_factory.mktemp("model") / "other", seed=11)
 
 
@@ -76,8 +76,10 @@ def test_a_model_translates_and_scores_with_the_search_that_it_was_scored_with(m
                 (model, path),
             )
         ]
-        for each in (figures for answer in answers for figures in answer):
-            each.pop("seconds", None), each.pop("sentences_per_second", None)
+        for answer in answers:
+            for figures in answer:
+                figures.pop("seconds", None)
+                figures.pop("sentences_per_second", None)
         assert answers[0] == answers[1]
         assert answers[2] == answers[3]
         translations[command] = answers
@@ -210,14 +212,14 @@ def test_scores_of_given_pairs_come_in_their_order(model, dragoman, tmp_path):
     code, out, _ = dragoman("score", model, tmp_path / "s.txt", tmp_path / "t.txt", "--json")
     scored = [json.loads(line) for line in out.split("\n")[:-1]]
     assert code == 0
-    assert [each["tokens"] for each in scored] == [each.tokens for each in expected]
-    assert [each["log_prob"] for each in scored] == pytest.approx([each.log_prob for each in expected], abs=1e-4)
+    assert [score["tokens"] for score in scored] == [score.tokens for score in expected]
+    assert [score["log_prob"] for score in scored] == pytest.approx([score.log_prob for score in expected], abs=1e-4)
     assert scored[7]["log_prob"] == pytest.approx(scored[7]["token_log_probs"][0])
     code, out, _ = dragoman("score", model, tmp_path / "s.txt", tmp_path / "t.txt", "--length-penalty", 0)
     rows = [line.split("\t") for line in out.split("\n")[:-1]]
-    assert [float(row[1]) for row in rows] == pytest.approx([each.log_prob for each in expected], abs=1e-3)
+    assert [float(row[1]) for row in rows] == pytest.approx([score.log_prob for score in expected], abs=1e-3)
     assert [row[0] for row in rows] == [row[1] for row in rows]
-    assert [int(row[2]) for row in rows] == [len(each.tokens) + 1 for each in expected]
+    assert [int(row[2]) for row in rows] == [len(score.tokens) + 1 for score in expected]
 
 
 def test_an_ensemble_is_evaluated_as_it_translates_and_scores(model, other, dragoman, tmp_path):
@@ -231,7 +233,7 @@ def test_an_ensemble_is_evaluated_as_it_translates_and_scores(model, other, drag
     _, out, _ = dragoman("translate", model, *options, *(source for source, _ in pairs))
     assert out_file.read_text(encoding="utf-8") == out
     single = [Translator.load(path, device="cpu").score(pairs) for path in (model, other)]
-    tokens = [torch.tensor([p for each in scores for p in each.token_log_probs]).exp() for scores in single]
+    tokens = [torch.tensor([p for score in scores for p in score.token_log_probs]).exp() for scores in single]
     perplexity = ((tokens[0] + tokens[1]) / 2).log().mean().neg().exp()
     assert figures["perplexity"] == pytest.approx(float(perplexity), rel=1e-4)
     assert all(abs(figures["perplexity"] - float(p.log().mean().neg().exp())) > 0.1 for p in tokens)
@@ -255,8 +257,8 @@ def test_options_that_make_no_sense_are_refused_in_a_sentence(options, code, wor
     (tmp_path / "GLOSSARY").write_text("cat\tun chat noir\n", encoding="utf-8")
     (tmp_path / "FORBIDDEN").write_text("chat\n", encoding="utf-8")
     files = [tmp_path / option if option.isupper() else option for option in options]
-    found, out, err = dragoman("translate", model, *files, "Hello.")
-    assert (found, out) == (code, "")
+    exit_code, out, err = dragoman("translate", model, *files, "Hello.")
+    assert (exit_code, out) == (code, "")
     assert err.startswith("Error: ")
     assert err.count("\n") == 1
     assert all(word in err for word in words), err
@@ -321,9 +323,9 @@ def test_a_document_keeps_its_form(model, dragoman, tmp_path):
     page.write_text('<h1 class="x">The <b>red</b> house is old.</h1>\n<p>{name} sees a cat.</p>\n', encoding="utf-8")
     code, out, err = dragoman("translate", model, "--document", page, "--output", output, "--beam-size", 1)
     assert (code, out, err.count("is " + str(page))) == (0, "", 1)
-    found = output.read_text(encoding="utf-8")
-    assert re.fullmatch(r'<h1 class="x">.*<b>.*</b>.*</h1>\n<p>.*\{name\}.*</p>\n', found)
-    assert "house" not in found
+    translation = output.read_text(encoding="utf-8")
+    assert re.fullmatch(r'<h1 class="x">.*<b>.*</b>.*</h1>\n<p>.*\{name\}.*</p>\n', translation)
+    assert "house" not in translation
 
 
 @pytest.mark.parametrize(

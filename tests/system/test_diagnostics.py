@@ -75,7 +75,8 @@ def packages(monkeypatch) -> dict[str, SimpleNamespace]:
 def test_requirements_are_those_of_pyproject(packages):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     odd = ["torch[opt]>=2.8; python_version >= '3' and extra == \"odd-1\"", "old>=1; python_version < '3'"]
-    assert [str(each) for each, _ in diagnostics.unmet([*project["dependencies"], *odd])] == project["dependencies"]
+    unmet = [str(requirement) for requirement, _ in diagnostics.unmet([*project["dependencies"], *odd])]
+    assert unmet == project["dependencies"]
     *_, (extra, version) = diagnostics.unmet([*project["dependencies"], *odd], "odd-1")
     assert (extra.name, str(extra.specifier), version) == ("torch", ">=2.8", None)
 

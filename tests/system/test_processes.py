@@ -44,10 +44,10 @@ def test_workers_translate_as_one_process_does(parts, beam_size):
 
 def test_results_come_in_the_order_of_the_jobs():
     workers = Workers(lambda number: (number, os.getpid()), 2, remedy="")
-    found = list(workers.map((number,) for number in range(31)))
+    results = list(workers.map((number,) for number in range(31)))
     workers.close()
-    assert [number for number, _ in found] == list(range(31))
-    assert os.getpid() not in {pid for _, pid in found}
+    assert [number for number, _ in results] == list(range(31))
+    assert os.getpid() not in {pid for _, pid in results}
 
 
 def test_a_worker_computes_on_one_thread():
