@@ -54,7 +54,7 @@ async def hold(served: Served, content: bytes, *, trickles: bool) -> float:
 async def slow_clients(served: Served, sentences: list[str], number: int) -> None:
     idle = await closed_loop(served, sentences, 1, 10)
     content = served.request(sentences[0])
-    held = [asyncio.ensure_future(hold(served, content, trickles=bool(each % 2))) for each in range(number)]
+    held = [asyncio.ensure_future(hold(served, content, trickles=bool(client % 2))) for client in range(number)]
     await asyncio.sleep(1)
     good = await closed_loop(served, sentences, 1, 8)
     seconds = await asyncio.gather(*held)
@@ -64,19 +64,19 @@ async def slow_clients(served: Served, sentences: list[str], number: int) -> Non
 
 def damaged(rng: random.Random, content: bytes) -> bytes:
     """A request with bytes that were changed, left out or put in."""
-    found = bytearray(content)
+    request = bytearray(content)
     for _ in range(rng.randrange(1, 8)):
-        position = rng.randrange(len(found)) if found else 0
+        position = rng.randrange(len(request)) if request else 0
         match rng.randrange(4):
             case 0:
-                found[position : position + 1] = bytes([rng.randrange(256)])
+                request[position : position + 1] = bytes([rng.randrange(256)])
             case 1:
-                del found[position : position + rng.randrange(1, 30)]
+                del request[position : position + rng.randrange(1, 30)]
             case 2:
-                found[position:position] = rng.randbytes(rng.randrange(1, 30))
+                request[position:position] = rng.randbytes(rng.randrange(1, 30))
             case 3:
-                found[position:position] = rng.choice([b"\r\n", b"\0", b"chunked", b"Content-Length: 3\r\n", content])
-    return bytes(found)
+                request[position:position] = rng.choice([b"\r\n", b"\0", b"chunked", b"Content-Length: 3\r\n", content])
+    return bytes(request)
 
 
 async def malformed(served: Served, sentences: list[str], number: int) -> None:
@@ -114,9 +114,9 @@ async def first_answer(served: Served, content: bytes) -> str:
 
 async def gone(served: Served, sentences: list[str], number: int) -> None:
     for start in range(0, number, 100):
-        for each in range(start, min(start + 100, number)):
+        for client in range(start, min(start + 100, number)):
             _, writer = await asyncio.open_connection("127.0.0.1", served.port)
-            writer.write(served.request(" ".join(sentences[each % 50 : each % 50 + 20])))
+            writer.write(served.request(" ".join(sentences[client % 50 : client % 50 + 20])))
             await writer.drain()
             writer.close()
     await asyncio.sleep(1)
@@ -135,10 +135,10 @@ async def counter(served: Served, name: str) -> float:
 
 
 async def terminated(served: Served, sentences: list[str]) -> None:
-    asked = [asyncio.ensure_future(served.ask(sentences[each % len(sentences)])) for each in range(40)]
+    answers = [asyncio.ensure_future(served.ask(sentences[number % len(sentences)])) for number in range(40)]
     await asyncio.sleep(0.03)
     served.process.send_signal(signal.SIGTERM)
-    statuses = Counter(status for status, _ in await asyncio.gather(*asked))
+    statuses = Counter(status for status, _ in await asyncio.gather(*answers))
     code = await asyncio.to_thread(served.process.wait)
     print(f"SIGTERM among 40 requests: {dict(statuses)} (0: not accepted any more); exit code {code}")
 
@@ -148,16 +148,16 @@ def shared(model: str, sentences: list[str], threads: int) -> None:
 
     path, _, languages = model.rpartition(":")
     with Translator.load(path, languages=tuple(languages.split(",")), precision="auto") as translator:
-        parts = [sentences[each::threads] for each in range(threads)]
+        parts = [sentences[start::threads] for start in range(threads)]
 
         def translated(part: list[str]) -> list[str]:
-            return [each.text for text in part for each in translator.translate([text])]
+            return [translator.translate([text])[0].text for text in part]
 
         alone = [translated(part) for part in parts]
         with ThreadPoolExecutor(threads) as pool:
             together = list(pool.map(translated, parts))
     pairs = zip((text for part in alone for text in part), (text for part in together for text in part), strict=True)
-    same = sum(one == other for one, other in pairs)
+    same = sum(first == second for first, second in pairs)
     print(f"{threads} threads with one Translator: {same} of {len(sentences)} texts are those of one thread")
 
 

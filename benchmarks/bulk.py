@@ -43,10 +43,10 @@ def mixed(text: list[str]) -> Iterator[str]:
 def write_files(text: list[str], folder: Path, lines: int, files: int) -> None:
     """`lines` lines in `files` files of nearly equal size."""
     folder.mkdir()
-    made = mixed(text)
+    mixed_lines = mixed(text)
     for number in range(files):
         share = lines * (number + 1) // files - lines * number // files
-        content = "".join(f"{line}\n" for line in islice(made, share))
+        content = "".join(f"{line}\n" for line in islice(mixed_lines, share))
         (folder / f"{number:06}.txt").write_text(content, encoding="utf-8")
 
 
@@ -89,7 +89,7 @@ class Bulk:
         return self.run([*self.translate(str(self.given.model.resolve()), str(self.given.beam_size)), *files])
 
     def killed(self, output: str, seconds: float) -> tuple[int, float]:
-        """How often a run was killed before it was done, and its seconds in all; an unharmed one takes `seconds`."""
+        """Number of kills that a run survived, and its seconds in all. An uninterrupted run takes `seconds`."""
         dice, kills, started = random.Random(self.given.seed), 0, time.monotonic()
         for _ in range(self.given.kills):
             process = self.start(self.command(output))
@@ -107,13 +107,13 @@ class Bulk:
 def differences(whole: Path, killed: Path, sources: Path) -> dict[str, int]:
     """Files that are missing, differ, are too many, or have another number of lines than their source."""
     names = {path.name for path in whole.iterdir()}
-    found = {path.name for path in killed.iterdir()}
-    both = names & found
+    killed_names = {path.name for path in killed.iterdir()}
+    both = names & killed_names
     lines = {path.name: path.read_bytes().count(b"\n") for path in sources.iterdir()}
     counted = {path.name: path.read_bytes().count(b"\n") for path in killed.iterdir()}
     return {
-        "missing": len(names - found),
-        "too_many": len(found - names),
+        "missing": len(names - killed_names),
+        "too_many": len(killed_names - names),
         "different": sum((whole / name).read_bytes() != (killed / name).read_bytes() for name in both),
         "other_numbers_of_lines": sum(counted.get(name) != count for name, count in lines.items()),
     }
@@ -135,7 +135,7 @@ def kills(given: argparse.Namespace) -> int:
     finally:
         shutil.rmtree(folder)
     speeds = {name: round(given.lines / seconds, 1) for name, seconds in (("plain", plain), ("whole", whole))}
-    found = {
+    figures = {
         "engine": "ray" if given.ray else "translate",
         "lines": given.lines,
         "files": given.files,
@@ -143,8 +143,8 @@ def kills(given: argparse.Namespace) -> int:
         **wrong,
         "as_plain": same / given.lines,
     }
-    found |= {"seconds": {"plain": round(plain, 1), "whole": round(whole, 1), "killed": round(killed, 1)}}
-    print(json.dumps(found | {"sentences_per_second": speeds, "of_plain": round(plain / whole, 3)}))
+    figures |= {"seconds": {"plain": round(plain, 1), "whole": round(whole, 1), "killed": round(killed, 1)}}
+    print(json.dumps(figures | {"sentences_per_second": speeds, "of_plain": round(plain / whole, 3)}))
     return int(any(wrong.values()))
 
 

@@ -1,4 +1,4 @@
-"""The same sentence pairs, cut into the same tokens, for all who are compared."""
+"""Sentence pairs, cut into tokens, that all contestants share."""
 
 import tempfile
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ class Corpus:
     config: RunConfig
     data: PreparedData
     settings: list[str]
-    """All that are not defaults, for a command line."""
+    """Settings other than the defaults, for a command line."""
 
     @property
     def vocab_size(self) -> int:
-        """Of the one vocabulary that both sides share."""
+        """Size of the one vocabulary that both sides share."""
         return self.data.source_tokenizer.vocab_size
 
 
 @contextmanager
 def prepared(source: str, target: str, *, size: str, settings: list[str]) -> Iterator[Corpus]:
-    """8,000 shared BPE tokens, 4,096 target tokens a batch, unless `settings` say otherwise."""
+    """Prepare pairs with 8,000 shared BPE tokens and 4,096 target tokens a batch, unless `settings` say otherwise."""
     defaults = [f"size={size}", "tokenizer.vocab_size=8000", "data.held_out=100", "training.max_tokens=4096"]
     settings = [*defaults, *settings]
     config = load_config({}, parse_settings(settings))

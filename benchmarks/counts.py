@@ -1,4 +1,4 @@
-"""What a model has to multiply and add, counted from its sizes: operations that no implementation can leave out."""
+"""Operations of a model that no implementation can leave out, counted from its sizes."""
 
 from collections.abc import Iterable
 
@@ -7,9 +7,9 @@ from dragoman.model import TransformerConfig
 
 
 def forward_flops(config: TransformerConfig, source: int, target: int) -> int:
-    """Of one pair with so many tokens on each side: two for each weight of a matrix and token, and attention in full.
+    """Operations for a pair with so many tokens on each side: two for each weight of a matrix and token, and attention.
 
-    Padding, norms, activations and the softmax count for nothing, and so does that a causal mask hides half.
+    Padding, norms, activations and the softmax are not counted. Attention is counted in full, also under a causal mask.
     """
     square, inner = config.d_model**2, (3 if config.activation == "swiglu" else 2) * config.d_model * config.d_ff
     encoder = config.num_encoder_layers * (source * (4 * square + inner) + 2 * source**2 * config.d_model)
@@ -19,7 +19,7 @@ def forward_flops(config: TransformerConfig, source: int, target: int) -> int:
 
 
 def training_flops(config: TransformerConfig, batches: Iterable[Batch]) -> int:
-    """Of steps with these batches: the backward pass has twice as many as the forward pass."""
+    """Operations of steps with these batches. The backward pass has twice as many as the forward pass."""
     pad = config.pad_id
     lengths = (
         zip((batch.source_ids != pad).sum(1).tolist(), (batch.labels != pad).sum(1).tolist(), strict=True)

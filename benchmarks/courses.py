@@ -23,17 +23,17 @@ from table import OURS, Contestant, Row, Table, precisions, rate, trial
 
 @dataclass(frozen=True)
 class Course:
-    """What everybody is given."""
+    """Data that all contestants train and are scored with."""
 
     protocol: Protocol
     train: list[Path]
     valid: list[Path]
     test: list[Path]
     references: list[str]
-    """Of the test set, raw."""
+    """Raw references of the test set."""
 
     def scores(self, translations: list[str]) -> Scores:
-        """Of translations of the test set."""
+        """Scores of translations of the test set."""
         return self.protocol.scores(translations, self.references)
 
 
@@ -42,12 +42,12 @@ class Point:
     """A score, and the training before it."""
 
     minutes: float
-    """What it took: training, and of a command all the rest but the test."""
+    """Minutes of training; for a command, of all that it does except for the test."""
     scores: Scores
 
 
 def compare(arguments: argparse.Namespace, protocol: Protocol, folder: Path) -> Table:
-    """A row for each point of time of each."""
+    """A row for each contestant and number of minutes."""
     parts = {part: protocol.write(getattr(arguments, part), folder / part) for part in ("train", "valid", "test")}
     course = Course(protocol, **parts, references=read(arguments.test[1]))
     table = Table(f"Quality, {arguments.size}, by minutes of training", "BLEU", [], ("transformers", "sacrebleu"))
@@ -58,12 +58,12 @@ def compare(arguments: argparse.Namespace, protocol: Protocol, folder: Path) -> 
             point = ours(course, folder / f"run-{seed}-{minutes:g}", minutes, settings)
             _add(rows, OURS, minutes, point)
         if arguments.marian_minutes:
-            for place, point in enumerate(marian(course, arguments, seed), start=1):
-                _add(rows, "MarianMTModel", place * arguments.marian_every, point)
+            for number, point in enumerate(marian(course, arguments, seed), start=1):
+                _add(rows, "MarianMTModel", number * arguments.marian_every, point)
     table.rows = list(rows.values())
     tokens = reference_tokens(course.references, protocol.target_language)
-    told = f"the reference has {tokens:,} tokens ({PUBLISHED_TOKENS:,} in the published log of test 2016, en-de)"
-    table.notes = [told, f"BLEU is {point.scores.signature}"]
+    length = f"the reference has {tokens:,} tokens ({PUBLISHED_TOKENS:,} in the published log of test 2016, en-de)"
+    table.notes = [length, f"BLEU is {point.scores.signature}"]
     return table
 
 
@@ -96,16 +96,16 @@ def marian(course: Course, arguments: argparse.Namespace, seed: int) -> Iterator
         sources = tokenizer.encode_batch(read(course.test[0]))
         step, minutes, precision = 0, 0.0, _quicker(training)
         peak, warmup, every = arguments.marian_rate, arguments.marian_warmup, arguments.marian_every
-        for place in range(math.ceil(arguments.marian_minutes / every)):
+        for number in range(math.ceil(arguments.marian_minutes / every)):
             model.train()
             started, before = time.monotonic(), minutes
-            while minutes < every * (place + 1):
+            while minutes < every * (number + 1):
                 step += 1
                 training.step(precision, peak * min(step / warmup, (warmup / step) ** 0.5))
                 minutes = before + (time.monotonic() - started) / 60
             model.eval()
-            found = generate(model, sources, beam_size=5, batch=64)
-            yield Point(minutes, course.scores(tokenizer.decode_batch([without_special(ids) for ids in found])))
+            translations = generate(model, sources, beam_size=5, batch=64)
+            yield Point(minutes, course.scores(tokenizer.decode_batch([without_special(ids) for ids in translations])))
 
 
 def _quicker(training: PeerTraining, steps: int = 3) -> torch.dtype:
@@ -118,15 +118,15 @@ def _quicker(training: PeerTraining, steps: int = 3) -> torch.dtype:
     return PRECISIONS[trial(Contestant("", settings)).setting]
 
 
-def _add(rows: dict[str, Row], name: str, asked: float, point: Point) -> None:
-    """One more seed of a row."""
-    row = rows.setdefault(f"{name} {asked:g}", Row(name, f"{asked:g} minutes", []))
+def _add(rows: dict[str, Row], name: str, minutes: float, point: Point) -> None:
+    """Add the score of one more seed to a row."""
+    row = rows.setdefault(f"{name} {minutes:g}", Row(name, f"{minutes:g} minutes", []))
     row.values.append(point.scores.sacrebleu)
     row.about |= {"tokenised": f"{point.scores.tokenised:.2f}", "minutes in all": f"{point.minutes:.1f}"}
 
 
 def _dragoman(arguments: list[object]) -> None:
-    # What it prints is for people who wait; the table has standard output to itself.
-    done = subprocess.run([sys.executable, "-m", "dragoman", *map(str, arguments)], stdout=sys.stderr)
-    if done.returncode:
+    # Its output is for people who wait. Standard output is for the table alone.
+    process = subprocess.run([sys.executable, "-m", "dragoman", *map(str, arguments)], stdout=sys.stderr)
+    if process.returncode:
         sys.exit(f"`dragoman {arguments[0]}` failed: see above.")

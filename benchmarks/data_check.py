@@ -36,8 +36,8 @@ def misaligned(sources: list[str], targets: list[str]) -> list[Finding]:
 
 def is_at(findings: list[Finding], line: int) -> bool:
     """Whether they say that targets come one line earlier from this line on."""
-    told = [(finding.examples[0].number, finding.what) for finding in findings]
-    return len(told) == 1 and abs(told[0][0] - line) <= BLURRED and "1 pair earlier" in told[0][1]
+    places = [(finding.examples[0].number, finding.what) for finding in findings]
+    return len(places) == 1 and abs(places[0][0] - line) <= BLURRED and "1 pair earlier" in places[0][1]
 
 
 def main() -> None:

@@ -126,26 +126,26 @@ def _tried(engine: "Engine", block: list[str]) -> Row:
 
 def _times(engine: "Engine", block: list[str], threads: int) -> list[tuple[float, int]]:
     """Milliseconds and tokens of each sentence; the first runs once before, since the caches are somebody else's."""
-    found = []
+    times = []
     for text in [block[0], *block]:
         started = time.perf_counter()
         ((_, tokens),) = engine.translate([text], beam_size=5, setting=threads)
-        found.append((1000 * (time.perf_counter() - started), tokens))
-    return found[1:]
+        times.append((1000 * (time.perf_counter() - started), tokens))
+    return times[1:]
 
 
 def _agreements(taking_part: list["Engine"], sentences: list[str], beam_size: int) -> list[str]:
-    """Which share of our float32 texts each other engine gives too; without our guard, which the others do not have."""
+    """The share of our float32 texts that each other engine gives, too; without our guard, which the others lack."""
     from engines import agreement
 
-    found = {}
+    texts_of_engine = {}
     for engine in taking_part:
         alike = replace(engine, guard=False) if engine.name.startswith(OURS) else engine
         texts = [[sentence] for sentence in sentences] if engine.alone else [sentences]
         translated = [alike.translate(part, beam_size=beam_size, setting=engine.settings[-1]) for part in texts]
-        found[engine.name] = [each for part in translated for each in part]
-    ours = found.pop(f"{OURS} float32")
-    shares = ", ".join(f"{name} {100 * agreement(ours, other):.1f} %" for name, other in found.items())
+        texts_of_engine[engine.name] = [text for part in translated for text in part]
+    ours = texts_of_engine.pop(f"{OURS} float32")
+    shares = ", ".join(f"{name} {100 * agreement(ours, other):.1f} %" for name, other in texts_of_engine.items())
     return [f"the same text as {OURS} in float32, without its guard against loops: {shares}"]
 
 

@@ -1,4 +1,4 @@
-"""What documents of strangers lose when they are translated by engines that are no models.
+"""What documents of strangers lose when they are translated by trivial engines instead of models.
 
     .venv/bin/python benchmarks/documents.py FOLDER [FOLDER ...] [--json] [--list]
 
@@ -37,7 +37,7 @@ from dragoman.errors import DataError
 from dragoman.text.tokenizers.placeholders import literal_spans
 
 Format = tuple[str, ...]
-"""What a character stands in."""
+"""The elements, marks or properties that give a character its format."""
 Text = list[tuple[str, Format]]
 """The characters of a paragraph, each with its format."""
 
@@ -101,7 +101,7 @@ def frame(content: bytes, ending: str) -> object:
 
 
 RUNS = {"r", "rPr", "t", "span", "proofErr", "noBreakHyphen", "softHyphen"}
-"""What texts stand in, or what the spelling checker left behind."""
+"""Elements that hold texts, and marks of the spelling checker."""
 
 
 def _elements(data: bytes) -> tuple[str, list[tuple[str, list[tuple[str, str]]]]]:
@@ -208,13 +208,13 @@ def docx_paragraphs(content: bytes) -> Iterator[Text]:
                     continue
                 boxes = (ancestor for ancestor in within if _name(ancestor) in BOXES)
                 format_ = _run_format(run) + tuple(str(sorted(box.attrib.items())) for box in boxes)
-                said = {"t": element.text or "", "noBreakHyphen": "\u2011", "softHyphen": "\u00ad"}
-                text += [(character, format_) for character in said.get(_name(element), " ")]
+                characters = {"t": element.text or "", "noBreakHyphen": "\u2011", "softHyphen": "\u00ad"}
+                text += [(character, format_) for character in characters.get(_name(element), " ")]
             yield text
 
 
 BOXES = {"hyperlink", "ins", "moveTo", "fldSimple"}
-"""What runs stand in."""
+"""Elements that hold runs."""
 NO_FORMAT = {"lang", "noProof"}
 """Properties of a run that nobody sees."""
 
@@ -246,7 +246,7 @@ def _attribute(element: etree._Element, name: str) -> str:
 
 
 def _style(style: etree._Element) -> str:
-    """What a style shows: nothing of revisions and languages."""
+    """The attributes of a style that change how text looks, without revisions and languages."""
     unseen = re.compile("rsid|language|country|script|rfc-language")
     shown = [f"{etree.QName(key).localname}={value}" for part in style for key, value in part.attrib.items()]
     shown = sorted(attribute for attribute in shown if not unseen.search(attribute))
@@ -279,19 +279,19 @@ PARAGRAPHS: dict[str, Callable[[bytes], Iterable[Text]]] = {
 
 def letters_by_format(paragraphs: Iterable[Text]) -> Counter[tuple[str, int, Format]]:
     """Letters and digits of paragraphs with more than one format: word, place in it, format."""
-    found: Counter[tuple[str, int, Format]] = Counter()
+    letters: Counter[tuple[str, int, Format]] = Counter()
     for text in paragraphs:
         if len({format_ for character, format_ in text if character.isalnum()}) < 2:
             continue
         for word in re.finditer(r"[^\W_]+", "".join(character for character, _ in text)):
             for place, (_, format_) in enumerate(text[word.start() : word.end()]):
-                found[word[0], place, format_] += 1
-    return found
+                letters[word[0], place, format_] += 1
+    return letters
 
 
 @dataclass
 class Figures:
-    """What became of the documents of one format."""
+    """Results for the documents of one format."""
 
     documents: int = 0
     refused: list[str] = field(default_factory=list)
@@ -351,13 +351,13 @@ def main() -> int:
             if path.is_file() and path.suffix.lower() in ENDINGS:
                 figures.setdefault(path.suffix.lower(), Figures()).add(path)
     if arguments.json:
-        print(json.dumps({ending: vars(own) for ending, own in figures.items()}, indent=1))
+        print(json.dumps({ending: vars(of_format) for ending, of_format in figures.items()}, indent=1))
         return 0
     print("format    documents  refused   failed not same  damaged    moved   letters  seconds")
-    for ending, own in sorted(figures.items()):
-        print(own.line(ending))
+    for ending, of_format in sorted(figures.items()):
+        print(of_format.line(ending))
         for kind in ("refused", "failed", "not_the_same", "damaged", "moved") if arguments.list else ():
-            for name in getattr(own, kind):
+            for name in getattr(of_format, kind):
                 print(f"  {kind}: {name}")
     return 0
 

@@ -21,9 +21,9 @@ from peers.marian import generate, with_weights_of, without_special
 from table import OURS, precisions
 
 THREADS = torch.get_num_threads()
-"""Asked for here, once: CTranslate2 sets the number for the whole process."""
+"""Number of threads of PyTorch, read before CTranslate2 sets it for the whole process."""
 
-Found = list[tuple[str, int]]
+Translated = list[tuple[str, int]]
 """Translations, and how many tokens each has."""
 
 
@@ -32,32 +32,32 @@ class Engine(Protocol):
 
     name: str
     settings: tuple[int, ...]
-    """Among these it may be at its best."""
+    """Settings that are tried, such as numbers of threads, since it is not known which is the fastest."""
     unit: str
-    """Of the settings."""
+    """Unit of the settings."""
     alone: bool
     """Whether it is given one text at a time."""
 
-    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
         """All texts, in their order, tokenization included."""
 
 
 @dataclass
 class Ours:
-    """As `dragoman translate` does with a file: a process a core. With one text: this process, on some threads."""
+    """Dragoman with a process for each core, as `dragoman translate`; with one text, this process on some threads."""
 
     name: str
     translator: Translator
     settings: tuple[int, ...]
     alone: bool
     guard: bool = True
-    """Against loops, as by default; the others have none."""
+    """Whether the guard against loops is on, as by default. The other engines have none."""
 
     @property
     def unit(self) -> str:
         return "threads" if self.alone else "workers"
 
-    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
         torch.set_num_threads(setting if self.alone else THREADS)
         options = {"beam_size": beam_size, "split": False} | ({} if self.guard else {"max_copies": 0})
         return [(t.text, len(t.tokens)) for t in self.translator.translate(texts, **options)]
@@ -74,11 +74,11 @@ class Marian:
     alone: bool
     unit: str = "sentences"
 
-    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
         torch.set_num_threads(setting if self.alone else THREADS)
         sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
-        found = generate(self.model, sources, beam_size=beam_size, batch=1 if self.alone else setting)
-        return _decoded(self.directory, found)
+        hypotheses = generate(self.model, sources, beam_size=beam_size, batch=1 if self.alone else setting)
+        return _decoded(self.directory, hypotheses)
 
 
 @dataclass
@@ -97,43 +97,47 @@ class CTranslate2:
     def __post_init__(self):
         workers = THREADS if self.device == "cpu" else 1
         threads = {s: (1, s) if self.alone else (workers, 1) for s in self.settings}
-        made = {pair: translator(self.folder, self.precision, *pair, self.device) for pair in set(threads.values())}
-        self._translators = {setting: made[pair] for setting, pair in threads.items()}
+        translators = {
+            pair: translator(self.folder, self.precision, *pair, self.device) for pair in set(threads.values())
+        }
+        self._translators = {setting: translators[pair] for setting, pair in threads.items()}
 
-    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Found:
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
         sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
         longest = max(map(len, sources))
-        found = self._translators[setting].translate_batch(
+        results = self._translators[setting].translate_batch(
             [[token(id_) for id_ in ids] for ids in sources], beam_size=beam_size, batch_type="tokens",
             max_batch_size=0 if self.alone else setting, max_decoding_length=2 * longest + 20,
         )  # fmt: skip
-        return _decoded(self.directory, [list(map(number, result.hypotheses[0])) for result in found])
+        return _decoded(self.directory, [list(map(number, result.hypotheses[0])) for result in results])
 
 
 @contextmanager
 def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> Iterator[list[Engine]]:
-    """All of them; `alone` if they are given one text at a time."""
+    """All engines; `alone` if they are given one text at a time."""
     marian = with_weights_of(directory.model)
     threads = tuple(sorted({1, max(1, THREADS // 2), THREADS}))
     workers = 1 if alone else THREADS
-    made: list[Engine] = []
+    opened_engines: list[Engine] = []
     with ExitStack() as opened:
         folder = Path(opened.enter_context(TemporaryDirectory()))
         # First of all, and each gets two batches at once, which makes it fork: threads of others do not survive that.
         for precision in (*precisions(), *["int8"] * can_quantise(directory.model.config)):
             ours = Translator(directory, precision=precision, workers=workers)
             settings = threads if alone else (workers,)
-            made.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
+            opened_engines.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
             if not alone:
                 ours.translate([".", "."], beam_size=1, max_tokens=1)
         for precision in precisions():
             settings, model = threads if alone else (32, 64, 128), copy.deepcopy(marian).to(PRECISIONS[precision])
-            made.append(Marian(f"MarianMTModel {precision}", directory, model, settings, alone))
+            opened_engines.append(Marian(f"MarianMTModel {precision}", directory, model, settings, alone))
         save(marian, folder)
         for precision in ("float32", "int8"):
             settings = threads if alone else (512, 1024, 2048, 4096)
-            made.append(CTranslate2(f"CTranslate2 {precision}", directory, folder, precision, settings, alone))
-        yield made
+            opened_engines.append(
+                CTranslate2(f"CTranslate2 {precision}", directory, folder, precision, settings, alone)
+            )
+        yield opened_engines
 
 
 def random_weights(directory: ModelDirectory, size: str) -> ModelDirectory:
@@ -154,11 +158,11 @@ def random_weights(directory: ModelDirectory, size: str) -> ModelDirectory:
     return replace(directory, model=model)
 
 
-def agreement(first: Found, second: Found) -> float:
+def agreement(first: Translated, second: Translated) -> float:
     """The share of translations that are the same text."""
     return sum(a == b for (a, _), (b, _) in zip(first, second, strict=True)) / len(first)
 
 
-def _decoded(directory: ModelDirectory, batch: list[list[int]]) -> Found:
+def _decoded(directory: ModelDirectory, batch: list[list[int]]) -> Translated:
     bare = [without_special(ids) for ids in batch]
     return list(zip(directory.target_tokenizer.decode_batch(bare), map(len, bare), strict=True))

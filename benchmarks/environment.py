@@ -18,11 +18,11 @@ CONSTRAINTS = HERE.parent / "constraints.txt"
 
 
 class Unavailable(Exception):
-    """What an environment asks for cannot be installed."""
+    """The packages of an environment cannot be installed."""
 
 
 def enter(name: str) -> None:
-    """Go on in the environment `name`: this process is replaced by the same command there."""
+    """Replace this process by the same command in the environment `name`, unless it runs there already."""
     path = python(name)
     if Path(sys.prefix) != path.parents[1]:
         sys.stdout.flush()
@@ -30,26 +30,26 @@ def enter(name: str) -> None:
 
 
 def python(name: str) -> Path:
-    """The interpreter of the environment `name`, which is made if it is not there as its list says.
+    """The interpreter of the environment `name`, which is made if it is missing or its list has changed.
 
     Raises `Unavailable` if it cannot be made.
     """
     folder = HERE / f".venv-{name}"
-    found = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    interpreter = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if Path(sys.prefix) == folder:
-        return found
+        return interpreter
     # Where torch is, the rest of the running environment is too.
     outside = Path(find_spec("torch").origin).parents[1]
-    listed = HERE / "environments" / f"{name}.txt"
-    parts = [listed.read_bytes(), CONSTRAINTS.read_bytes(), f"{outside} {sys.version}".encode()]
-    stamp, made_of = folder / "made-of", hashlib.sha256(b"\0".join(parts)).hexdigest()
-    if not stamp.is_file() or stamp.read_text() != made_of:
-        print(f"Making {folder} from {listed}: once, for some minutes.", file=sys.stderr)
+    requirements = HERE / "environments" / f"{name}.txt"
+    parts = [requirements.read_bytes(), CONSTRAINTS.read_bytes(), f"{outside} {sys.version}".encode()]
+    stamp, digest = folder / "made-of", hashlib.sha256(b"\0".join(parts)).hexdigest()
+    if not stamp.is_file() or stamp.read_text() != digest:
+        print(f"Making {folder} from {requirements}: once, for some minutes.", file=sys.stderr)
         _run([sys._base_executable, "-m", "venv", "--clear", folder])
         (_packages(folder) / "outside.pth").write_text(f"{HERE.parent}\n{outside}\n", encoding="utf-8")
-        _run([found, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", listed])
-        stamp.write_text(made_of)
-    return found
+        _run([interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
+        stamp.write_text(digest)
+    return interpreter
 
 
 def _packages(folder: Path) -> Path:
@@ -57,7 +57,7 @@ def _packages(folder: Path) -> Path:
 
 
 def _run(command: list[str | Path]) -> None:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
-    if done.returncode:
-        told = f"{done.stdout}{done.stderr}".strip()
-        raise Unavailable(f"`{' '.join(map(str, command))}` failed:\n{told}")
+    process = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    if process.returncode:
+        output = f"{process.stdout}{process.stderr}".strip()
+        raise Unavailable(f"`{' '.join(map(str, command))}` failed:\n{output}")

@@ -144,7 +144,7 @@ def translation(arguments: argparse.Namespace, size: str) -> list[Table]:
 
 
 def _wait(device: str) -> None:
-    """Until the device has done what it was told."""
+    """Wait until the device has finished."""
     import torch
 
     if device == "cuda":

@@ -118,10 +118,10 @@ def parts_of_tokenizer(**changes: Any) -> Callable[[Path], object]:
 
 def tensors(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], object]:
     def save(file: Path) -> None:
-        found = load_file(file)
-        name = max(found, key=lambda each: found[each].numel())
-        found[name] = change(found[name])
-        save_file(found, file)
+        tensors = load_file(file)
+        name = max(tensors, key=lambda tensor: tensors[tensor].numel())
+        tensors[name] = change(tensors[name])
+        save_file(tensors, file)
 
     return save
 
@@ -224,10 +224,10 @@ def deflated(folder: Path, *, name: str = "weights.pt") -> Path:
     plain = io.BytesIO()
     torch.save({"w": torch.zeros(1000)}, plain)
     with zipfile.ZipFile(plain) as source, zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as target:
-        for each in source.namelist():
-            with target.open(each, "w", force_zip64=True) as file:
-                file.write(source.read(each))
-                for _ in range(2_000 if each.endswith("/data/0") else 0):
+        for entry in source.namelist():
+            with target.open(entry, "w", force_zip64=True) as file:
+                file.write(source.read(entry))
+                for _ in range(2_000 if entry.endswith("/data/0") else 0):
                     file.write(bytes(1_000_000))
     return folder / name
 
@@ -350,8 +350,8 @@ def _(folder: Path) -> list[str]:
 
 def pairs(name: str, file: str, content: Callable[[], str | bytes]) -> None:
     def prepare(folder: Path) -> list[str]:
-        found = content()
-        (folder / file).write_bytes(found.encode() if isinstance(found, str) else found)
+        data = content()
+        (folder / file).write_bytes(data.encode() if isinstance(data, str) else data)
         return ["data", "check", str(folder / file)]
 
     ATTACKS[f"{file}: {name}"] = prepare
@@ -398,8 +398,8 @@ pairs("random bytes", "r.tsv", lambda: os.urandom(5_000_000))
 
 def document(name: str, file: str, content: Callable[[], str | bytes]) -> None:
     def prepare(folder: Path) -> list[str]:
-        found = content()
-        (folder / file).write_bytes(found.encode() if isinstance(found, str) else found)
+        data = content()
+        (folder / file).write_bytes(data.encode() if isinstance(data, str) else data)
         output = str(folder / f"out-{file}")
         return ["translate", str(folder.parent / "run"), "--document", str(folder / file), "--output", output]
 
@@ -407,11 +407,11 @@ def document(name: str, file: str, content: Callable[[], str | bytes]) -> None:
 
 
 def archive(**parts: bytes) -> bytes:
-    found = io.BytesIO()
-    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as opened:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
         for name, part in parts.items():
             opened.writestr(name.replace("__", "/"), part)
-    return found.getvalue()
+    return buffer.getvalue()
 
 
 DOCX = '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>{}</w:body></w:document>'
@@ -479,8 +479,8 @@ def cost(arguments: list[str], log: Path, patience: float = 60.0) -> tuple[int |
             os._exit(code)
     started = time.monotonic()
     while time.monotonic() - started < patience:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             seconds = time.monotonic() - started
             return os.waitstatus_to_exitcode(status), seconds, json.loads(measured.read_text())
         time.sleep(0.002)
@@ -515,12 +515,13 @@ def main() -> None:
             (folder / "attack").mkdir()
             code, seconds, megabytes = cost(prepare(folder / "attack"), folder / "log")
             shutil.rmtree(folder / "attack")
-            said = (folder / "log").read_text(errors="replace").strip().splitlines()[-1:] or [""]
+            lines = (folder / "log").read_text(errors="replace").strip().splitlines()
+            message = lines[-1] if lines else ""
             good = code in (0, 2, 3, 4) and seconds < SECONDS and megabytes < MEGABYTES and not CANARY.exists()
-            results[name] = {"code": code, "seconds": seconds, "megabytes": megabytes, "said": said[0], "good": good}
+            results[name] = {"code": code, "seconds": seconds, "megabytes": megabytes, "said": message, "good": good}
             if not options.json:
                 print(
-                    f"{name:50} {code!s:>4} {seconds:6.2f} s {megabytes:7.0f} MB {'' if good else '<<'} {said[0][:90]}",
+                    f"{name:50} {code!s:>4} {seconds:6.2f} s {megabytes:7.0f} MB {'' if good else '<<'} {message[:90]}",
                     flush=True,
                 )
     if options.json:

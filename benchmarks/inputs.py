@@ -55,21 +55,21 @@ def copied(translator: Translator, sources: Sequence[str], references: Sequence[
     """The share of the translations that have each value, and BLEU of the rest of them."""
     rows = []
     for value in VALUES:
-        found = translated(
+        translations = translated(
             translator, (re.sub(r"\s*([.!?。]?)$", rf" {value}\1", source, count=1) for source in sources)
         )
-        rest = [re.sub(rf" ?{re.escape(value)}", "", text, count=1) for text in found]
-        rows.append(Row(value, "", [100 * sum(text.count(value) == 1 for text in found) / len(found)]))
+        rest = [re.sub(rf" ?{re.escape(value)}", "", text, count=1) for text in translations]
+        rows.append(Row(value, "", [100 * sum(text.count(value) == 1 for text in translations) / len(translations)]))
         rows[-1].about["BLEU of the rest"] = f"{bleu(rest, references):.1f}"
     return rows
 
 
 def translated(translator: Translator, sources: Iterable[str]) -> list[str]:
-    return [each.text for each in translator.translate(sources, split=False)]
+    return [translation.text for translation in translator.translate(sources, split=False)]
 
 
-def bleu(found: Sequence[str], expected: Sequence[str]) -> float:
-    return score(found, expected, metrics=[MAIN])[MAIN.name].value
+def bleu(translations: Sequence[str], expected: Sequence[str]) -> float:
+    return score(translations, expected, metrics=[MAIN])[MAIN.name].value
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ def loops(source: list[int], target: list[int]) -> bool:
 def count(translator: Translator, texts: list[str], **options: int) -> tuple[int, int]:
     """Translations that loop, and those that were cut."""
     tokenizer: Tokenizer = translator.source_tokenizer
-    found = [group[0] for group in translator.search(texts, **options)]
-    pairs = zip(tokenizer.encode_batch(texts), found, strict=True)
-    return sum(loops(source, h.tokens) for source, h in pairs), sum(not h.finished for h in found)
+    hypotheses = [group[0] for group in translator.search(texts, **options)]
+    pairs = zip(tokenizer.encode_batch(texts), hypotheses, strict=True)
+    return sum(loops(source, best.tokens) for source, best in pairs), sum(not best.finished for best in hypotheses)
 
 
 def main() -> None:

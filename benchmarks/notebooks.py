@@ -45,14 +45,14 @@ PRINTED = dict(enumerate((8.677, 8.606, 8.556, 8.514, 8.480, 8.448, 8.418, 8.391
 }  # fmt: skip
 """Losses that the notebook prints, its decoder as it is."""
 REPAIRED = {1: 8.683, 10: 7.971, 14: 7.643}
-"""The same of a run with its decoder repaired."""
+"""Losses that the notebook prints with its decoder repaired."""
 
 
 Pairs = tuple[Tensor, Tensor]
 
 
 class PositionsAgain(nn.Module):
-    """What the notebook's decoder has in place of a feed-forward network: x + positions."""
+    """Adds the positions, x + positions, as the notebook's decoder does in place of a feed-forward network."""
 
     def __init__(self, positions: SinusoidalPositions):
         super().__init__()
@@ -92,11 +92,11 @@ def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterat
 
 
 def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
-    """The same, of the notebook's own classes in the sizes of ours."""
-    made = definitions(notebook, feed_forward=feed_forward)
+    """The loss of each epoch, endlessly, of the notebook's own classes in the sizes of our model."""
+    classes = definitions(notebook, feed_forward=feed_forward)
     ours, (source, target) = config.transformer(VOCABULARY, VOCABULARY), pairs
     sizes = ours.d_model, ours.num_heads, ours.num_encoder_layers, ours.d_ff
-    model = made["Transformer"](VOCABULARY, VOCABULARY, *sizes, LENGTH, ours.dropout).train()
+    model = classes["Transformer"](VOCABULARY, VOCABULARY, *sizes, LENGTH, ours.dropout).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0001, betas=(0.9, 0.98), eps=1e-9)
     while True:
         logits = model(source, target[:, :-1])

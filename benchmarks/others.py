@@ -24,14 +24,14 @@ SHORT = "The red house is old."
 EVERY = 0.25
 """Seconds from one short text to the next."""
 PATIENCE = 15.0
-"""Seconds after which the client of something costly goes away."""
+"""Seconds after which the client of a costly request goes away."""
 BOUNDARY = "----------------another"
 
-Asked = Callable[[Served], str]
-"""A costly request; its answer in a word."""
+CostlyRequest = Callable[[Served], str]
+"""Function that sends a costly request, and returns its answer in a word."""
 
 
-def text(q: str | list[str], **fields: object) -> Asked:
+def text(q: str | list[str], **fields: object) -> CostlyRequest:
     """A request for a translation."""
 
     def ask(served: Served) -> str:
@@ -42,7 +42,7 @@ def text(q: str | list[str], **fields: object) -> Asked:
     return ask
 
 
-def document(name: str, content: bytes) -> Asked:
+def document(name: str, content: bytes) -> CostlyRequest:
     """A request for a translation of a document."""
 
     def ask(served: Served) -> str:
@@ -59,6 +59,7 @@ def document(name: str, content: bytes) -> Asked:
 
 
 def answered(served: Served, path: str, body: bytes, kind: str) -> str:
+    """The status of a request, or why it has none."""
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
     try:
         connection.request("POST", path, body, {"Content-Type": kind})
@@ -79,19 +80,20 @@ def many_that_do_not_read(served: Served) -> str:
     body = json.dumps({"q": ["1 2 3 " * 800] * 100, "source": source, "target": target}).encode()
     head = "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += f"Content-Length: {len(body)}\r\n\r\n"
-    asked: list[socket.socket] = []
+    connections: list[socket.socket] = []
     for _ in range(500):
         with suppress(OSError):
             connection = socket.create_connection(("127.0.0.1", served.port), timeout=1)
-            asked.append(connection)
+            connections.append(connection)
             connection.sendall(head.encode() + body)
     time.sleep(10)
-    for connection in asked:
+    for connection in connections:
         connection.close()
-    return f"{len(asked)} open"
+    return f"{len(connections)} open"
 
 
 def xliff(unit: str) -> bytes:
+    """An XLIFF document with one unit."""
     return (
         '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file source-language="en" '
         f'datatype="plaintext" original="a"><body><trans-unit id="1"><source>{unit}</source></trans-unit></body>'
@@ -99,7 +101,7 @@ def xliff(unit: str) -> bytes:
     ).encode()
 
 
-COSTLY: dict[str, Asked] = {
+COSTLY: dict[str, CostlyRequest] = {
     "a prefix of 5,000 characters": text("The old house is red.", prefix="le " * 1_666),
     "one word of 5,000 letters": text("a" * 5_000),
     "5,000 characters without a stop": text("the house " * 500),
@@ -138,13 +140,13 @@ async def short_texts(served: Served, over: Callable[[], bool]) -> list[float]:
     return took
 
 
-async def beside(served: Served, costly: Asked) -> tuple[str, float, list[float]]:
+async def beside(served: Served, costly: CostlyRequest) -> tuple[str, float, list[float]]:
     """Answer and seconds of a costly request, and the seconds of the short texts that were asked for beside it."""
     started = time.monotonic()
     with ThreadPoolExecutor(1) as thread:
-        asked = thread.submit(costly, served)
-        took = await short_texts(served, asked.done)
-        return asked.result(), time.monotonic() - started, took
+        answer = thread.submit(costly, served)
+        took = await short_texts(served, answer.done)
+        return answer.result(), time.monotonic() - started, took
 
 
 def main() -> None:

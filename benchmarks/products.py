@@ -72,10 +72,10 @@ def one_round(trainer: object, steps: int) -> tuple[float, float]:
 
 
 def timed(work: Callable[[], object]) -> tuple[object, float]:
-    """What `work` returns, and the seconds of the processor that it took."""
+    """The result of `work`, and the seconds of processor time that it took."""
     started = time.process_time()
-    found = work()
-    return found, time.process_time() - started
+    result = work()
+    return result, time.process_time() - started
 
 
 if __name__ == "__main__":

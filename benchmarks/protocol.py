@@ -14,24 +14,24 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
 PUBLISHED_TOKENS = 12_103
-"""Of the reference of test 2016 in German."""
+"""Tokens of the German reference of test 2016, as the published log counts them."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of the same translations, twice."""
+    """Two BLEU scores of the same translations."""
 
     sacrebleu: float
     """Tokenizer 13a on text as people read it; in small letters if the translations are."""
     tokenised: float
-    """As above."""
+    """BLEU of papers on Multi30k, as described above."""
     signature: str
-    """Of the former."""
+    """Signature of `sacrebleu`."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a model reads and writes: raw text, or with `papers` tokens in small letters, as theirs did."""
+    """Form of the text that a model reads and writes: raw, or with `papers` tokens in small letters."""
 
     source_language: str
     target_language: str
@@ -41,12 +41,12 @@ class Protocol:
         """Copies of source and target files, in turn, as the model wants them."""
         folder.mkdir(parents=True, exist_ok=True)
         copies = []
-        for place, path in enumerate(files):
-            language = self.target_language if place % 2 else self.source_language
+        for index, path in enumerate(files):
+            language = self.target_language if index % 2 else self.source_language
             lines = read(path)
             if self.papers:
                 lines = tokenised(lines, language)
-            copies.append(folder / f"{place}-{path.name}")
+            copies.append(folder / f"{index}-{path.name}")
             copies[-1].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return copies
 
@@ -62,8 +62,8 @@ class Protocol:
         score = metric.corpus_score(readable, [references]).score
         # "none": the tokens are the words between the spaces, as in multi-bleu and in fairseq.
         plain = BLEU(tokenize="none", smooth_method="none", force=True)
-        wanted = tokenised(references, self.target_language)
-        return Scores(score, plain.corpus_score(cut, [wanted]).score, str(metric.get_signature()))
+        cut_references = tokenised(references, self.target_language)
+        return Scores(score, plain.corpus_score(cut, [cut_references]).score, str(metric.get_signature()))
 
 
 def tokenised(lines: Iterable[str], language: str) -> list[str]:
@@ -73,7 +73,7 @@ def tokenised(lines: Iterable[str], language: str) -> list[str]:
 
 
 def reference_tokens(references: Iterable[str], language: str) -> int:
-    """How many tokens the papers' BLEU counts."""
+    """Number of tokens that the papers' BLEU counts."""
     return sum(len(line.split()) for line in tokenised(references, language))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of runs and models that are killed, damaged, or left without a disk. Needs Linux.
+"""Kills and damages runs and models, or leaves them without a disk, and looks at what is left. Needs Linux.
 
     .venv/bin/python benchmarks/reliability.py kills [--number 1000]
     .venv/bin/python benchmarks/reliability.py workers [--number 50]
@@ -86,7 +86,7 @@ class Lab:
         self.seconds = time.monotonic() - started
         self.weights, self.metrics = self.result()
         self.shared_memory = set(os.listdir("/dev/shm"))
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
 
     def train(self) -> None:
         """Begin a run, or go on with it, as the command does."""
@@ -121,8 +121,8 @@ class Lab:
         """The exit code of a process, negative for a signal; None if it does not end in time."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found, status = os.waitpid(child, os.WNOHANG)
-            if found:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
                 return os.waitstatus_to_exitcode(status)
             time.sleep(0.002)
         return None
@@ -133,7 +133,7 @@ class Lab:
         events = [event for event in read_metrics(self.run.metrics) if event["event"] in ("step", "validation")]
         measured = [{name: event.get(name) for name in COMPARED} for event in events]
         # A validation whose model could not be written is repeated.
-        return weights, [each for before, each in zip([None, *measured], measured, strict=False) if each != before]
+        return weights, [event for before, event in zip([None, *measured], measured, strict=False) if event != before]
 
     def clear(self) -> None:
         shutil.rmtree(self.run.path, ignore_errors=True)
@@ -143,24 +143,24 @@ class Lab:
         until = time.monotonic() + 5
         while (left := members(child)) and time.monotonic() < until:
             time.sleep(0.01)
-        self.found["processes left"] += len(left)
-        for each in left:
+        self.counts["processes left"] += len(left)
+        for process in left:
             with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-        self.found["shared memory left"] += len(set(os.listdir("/dev/shm")) - self.shared_memory)
+                os.kill(process, signal.SIGKILL)
+        self.counts["shared memory left"] += len(set(os.listdir("/dev/shm")) - self.shared_memory)
         if not self.run.config.exists():
             return
         warnings: list[str] = []
         latest = Checkpoints(self.run.checkpoints, warn=warnings.append).load_latest()
-        self.found["unreadable checkpoints"] += len(warnings)
+        self.counts["unreadable checkpoints"] += len(warnings)
         steps = [event["step"] for event in read_metrics(self.run.metrics)]
         lost = max(steps, default=0) - (latest[1]["step"] if latest else 0)
-        self.found["more than one interval lost"] += lost > EVERY
+        self.counts["more than one interval lost"] += lost > EVERY
         if (self.run.path / "config.json").exists():
             try:
                 ModelDirectory.load(self.run.path)
             except DataError:
-                self.found["unreadable models"] += 1
+                self.counts["unreadable models"] += 1
 
     def finish(self) -> None:
         """Go on with the run until it ends, and compare."""
@@ -169,7 +169,7 @@ class Lab:
             return
         child = self.fork(self.train)
         if self.wait(child) != 0:
-            self.found["not finished"] += 1
+            self.counts["not finished"] += 1
             print((self.folder / "log").read_text(), file=sys.stderr)
         else:
             self.look_around(child)
@@ -180,41 +180,41 @@ class Lab:
 
     def compare(self) -> None:
         """Count what differs from the run that nothing happened to."""
-        self.found["runs"] += 1
-        self.found["not finished"] += not self.ended()
+        self.counts["runs"] += 1
+        self.counts["not finished"] += not self.ended()
         weights, metrics = self.result()
-        self.found["other weights"] += weights != self.weights
-        self.found["other metrics"] += metrics != self.metrics
-        for wanted, had in zip_longest(self.metrics, metrics):
-            if wanted != had:
-                print("wanted", wanted, "had", had, file=sys.stderr)
+        self.counts["other weights"] += weights != self.weights
+        self.counts["other metrics"] += metrics != self.metrics
+        for expected, actual in zip_longest(self.metrics, metrics):
+            if expected != actual:
+                print("wanted", expected, "had", actual, file=sys.stderr)
         left = [path for path in self.run.path.rglob("*") if path.suffix in (".tmp", ".old", ".lock")]
-        self.found["files left"] += len(left)
+        self.counts["files left"] += len(left)
 
 
 def members(session: int) -> list[int]:
     """The living processes of a session."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) == session and fields[0] != "Z":
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def kills(lab: Lab, number: int, dice: random.Random) -> None:
     """SIGKILL at random moments; a run that ended before is compared, and another one begun."""
     lab.clear()
-    while lab.found["kills"] < number:
+    while lab.counts["kills"] < number:
         child = lab.fork(lab.train)
         code = lab.wait(child, dice.uniform(0, lab.seconds))
         if code is None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            lab.found["kills"] += 1
+            lab.counts["kills"] += 1
         elif code:
-            lab.found["not finished"] += 1
+            lab.counts["not finished"] += 1
             print(code, (lab.folder / "log").read_text(), file=sys.stderr)
         lab.look_around(child)
         if code is not None or lab.ended():
@@ -226,41 +226,41 @@ def kills(lab: Lab, number: int, dice: random.Random) -> None:
 def workers(lab: Lab, number: int, dice: random.Random) -> None:
     """SIGKILL of one of the processes that compute for a run; it has to end, and to be resumed."""
     lab.clear()
-    while lab.found["kills"] < number:
+    while lab.counts["kills"] < number:
         child = lab.fork(lab.train)
         code = lab.wait(child, dice.uniform(0, lab.seconds))
-        others: list[int] = []
-        while code is None and not others:
-            others = [each for each in members(child) if each != child]
+        helpers: list[int] = []
+        while code is None and not helpers:
+            helpers = [process for process in members(child) if process != child]
             code = lab.wait(child, 0.01)
         if code is None:
             with suppress(ProcessLookupError):
-                os.kill(dice.choice(others), signal.SIGKILL)
-                lab.found["kills"] += 1
+                os.kill(dice.choice(helpers), signal.SIGKILL)
+                lab.counts["kills"] += 1
             code = lab.wait(child)
             if code is None:
-                lab.found["stuck"] += 1
+                lab.counts["stuck"] += 1
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-            lab.found[f"exit code {code}"] += 1
+            lab.counts[f"exit code {code}"] += 1
             lab.look_around(child)
         if code == 0:
             lab.look_around(child)
             lab.compare()
             lab.clear()
         elif code != 4:
-            lab.found["not finished"] += 1
+            lab.counts["not finished"] += 1
     lab.finish()
 
 
-def before_call(number: int, folder: Path, how: Callable[[], object]) -> Callable[[], int]:
-    """Let `how` happen once, before that call of the system on files of a folder; returns what counts the calls."""
+def before_call(number: int, folder: Path, fault: Callable[[], object]) -> Callable[[], int]:
+    """Call `fault` once, before system call `number` on files of a folder. Returns a function that counts the calls."""
     calls, opened, synced = [0], builtins.open, os.fsync
 
     def tick() -> None:
         calls[0] += 1
         if calls[0] == number:
-            how()
+            fault()
 
     class Torn(io.BufferedWriter):
         """A file that is written in two halves, with a call between them."""
@@ -289,12 +289,12 @@ def before_call(number: int, folder: Path, how: Callable[[], object]) -> Callabl
     return lambda: calls[0]
 
 
-def each_call(lab: Lab, every: int, how: Callable[[], object]) -> None:
-    """A run for each call on its files, before which `how` happens; then it goes on."""
+def each_call(lab: Lab, every: int, fault: Callable[[], object]) -> None:
+    """Train once for each call on the run's files, with `fault` before that call; then resume."""
     counted = lab.folder / "calls"
 
     def attempt(number: int) -> None:
-        count = before_call(number, lab.run.path, how)
+        count = before_call(number, lab.run.path, fault)
         lab.train()
         counted.write_text(str(count()))
 
@@ -303,7 +303,7 @@ def each_call(lab: Lab, every: int, how: Callable[[], object]) -> None:
     for number in range(1, int(counted.read_text()) + 1, every):
         lab.clear()
         child = lab.fork(partial(attempt, number))
-        lab.found[f"exit code {lab.wait(child)}"] += 1
+        lab.counts[f"exit code {lab.wait(child)}"] += 1
         lab.look_around(child)
         lab.finish()
 
@@ -324,7 +324,7 @@ def errors(lab: Lab, every: int) -> None:
 
 def disk(lab: Lab, every: int) -> None:
     """The run is on disks of more and more KiB, until one has room for all; each then grows, and the run goes on."""
-    found = lab.folder / "found.json"
+    counts_file = lab.folder / "found.json"
     libc = ctypes.CDLL(None, use_errno=True)
     place = lab.run.path.parent / "disk"
     place.mkdir()
@@ -343,23 +343,23 @@ def disk(lab: Lab, every: int) -> None:
         child = lab.fork(lab.train)
         code = lab.wait(child)
         log = (lab.folder / "log").read_text()
-        lab.found[f"exit code {code}"] += 1
-        lab.found["without a word"] += code == 0 and "Warning: No" not in log and "not written" not in log
+        lab.counts[f"exit code {code}"] += 1
+        lab.counts["without a word"] += code == 0 and "Warning: No" not in log and "not written" not in log
         lab.look_around(child)
-        lab.found.pop("more than one interval lost", 0)  # which a full disk costs
+        lab.counts.pop("more than one interval lost", 0)  # which a full disk costs
         mount("64m", 32)  # MS_REMOUNT
         lab.finish()
-        found.write_text(json.dumps(lab.found))
+        counts_file.write_text(json.dumps(lab.counts))
 
     size, silent = every, 0
     while not silent:
-        found.unlink(missing_ok=True)
+        counts_file.unlink(missing_ok=True)
         if lab.wait(lab.fork(attempt), 2 * PATIENCE) != 0:
             raise SystemExit(f"No disk can be made here: {(lab.folder / 'log').read_text()}")
-        found_here = Counter(json.loads(found.read_text()))
-        silent = found_here.pop("without a word", 0)
-        lab.found = found_here
-        lab.found["disks"] += 1
+        counts = Counter(json.loads(counts_file.read_text()))
+        silent = counts.pop("without a word", 0)
+        lab.counts = counts
+        lab.counts["disks"] += 1
         size += every
 
 
@@ -380,64 +380,64 @@ def damage(lab: Lab, number: int, dice: random.Random) -> None:
         spared = ("README.md", "report.html", "config.yaml") if name != "prepared" else ()
         files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name not in spared]
         files = [file for file in files if "run" not in file.relative_to(folder).parts]
-        wanted = read()
+        intact = read()
         # A run on made pairs takes long to begin, so it is begun less often.
         for content_of, wrong in damages(files, number // 10 if name == "made by a teacher" else number, dice):
             content_of.write_bytes(wrong)
             try:
-                found = read()
-                # A memory loses entries, and has no others.
-                whole = found == wanted or (name == "memory" and found < wanted)
-                lab.found[f"{name}: {'harmless' if found == wanted else 'seen' if whole else 'WRONG'}"] += 1
+                value = read()
+                # A memory may lose entries, but has no wrong ones.
+                whole = value == intact or (name == "memory" and value < intact)
+                lab.counts[f"{name}: {'harmless' if value == intact else 'seen' if whole else 'WRONG'}"] += 1
             except (DataError, ResourceError):
-                lab.found[f"{name}: seen"] += 1
-        assert read() == wanted
+                lab.counts[f"{name}: seen"] += 1
+        assert read() == intact
 
 
 Reader = tuple[Path, Callable[[], Any]]
-"""A folder whose files are damaged, and what is read of it."""
+"""A folder whose files are damaged, and a function that reads it."""
 
 
 def prepared(lab: Lab) -> Reader:
     """A prepared folder, and all that a run reads of it before it trains."""
     folder = lab.folder / "prepared"
-    settings = [each for each in SETTINGS if each.startswith(("tokenizer.", "data.held_out"))]
+    settings = [setting for setting in SETTINGS if setting.startswith(("tokenizer.", "data.held_out"))]
     prepare_folder(["builtin:grammar:200"], folder, recipe=None, settings=parse_settings(settings))
 
     def read() -> str:
-        config, found = plan_run([str(folder)], recipe="tiny", settings={})
-        found.check()
+        config, pairs = plan_run([str(folder)], recipe="tiny", settings={})
+        pairs.check()
         return config.to_yaml()
 
     return folder, read
 
 
 def made_by_teacher(lab: Lab) -> Reader:
-    """What a distillation has made when its run begins to train, and the settings of this run."""
+    """The files of a distillation whose run begins to train, and the pairs and settings of this run."""
     path, pairs = lab.folder / "student", lab.folder / "pairs.tsv"
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in generate(60)), encoding="utf-8")
     options = {"teachers": [str(lab.run.path)], "choose": "first", "references": 0.0, "languages": (None, None)}
-    settings = [each for each in SETTINGS if not each.startswith("data.valid")]
-    asked = SyntheticRunRequest("distill", [str(pairs)], "tiny", settings, options | {"soft_targets": None}, {})
-    asked.write(path)
+    settings = [setting for setting in SETTINGS if not setting.startswith("data.valid")]
+    request = SyntheticRunRequest("distill", [str(pairs)], "tiny", parse_settings(settings), options | {"soft_targets": None}, {})
+    request.write(path)
 
     def read() -> str:
-        told = []
+        contents = []
 
         def begun(pairs: Any, config: Any, *_: Any, **__: Any) -> None:
-            told.append(f"{config.to_yaml()} {[*pairs]}")
+            contents.append(f"{config.to_yaml()} {[*pairs]}")
             raise Begun
 
         with patch.object(teaching, "start_run", begun), suppress(Begun):
-            teaching.run_taught(path, listener=Display(quiet=True), started=time.monotonic())
-        return told[0]
+            teaching.run_synthetic(path, listener=Display(quiet=True), started=time.monotonic())
+        return contents[0]
 
     read()
-    return RunDirectory(path).teaching, read
+    return RunDirectory(path).synthetic, read
 
 
 class Begun(Exception):
-    """A run would train now."""
+    """Raised when a run would begin to train."""
 
 
 def kept(lab: Lab) -> Reader:
@@ -453,10 +453,10 @@ def kept(lab: Lab) -> Reader:
     def read() -> set[tuple[str, str]]:
         opened = Memory(folder / "memory")
         try:
-            found = {(entry.source, entry.target) for entry in opened.pairs()}
-            found |= {(text, answer) for text in texts if (answer := opened.find(languages, text)) is not None}
+            entries = {(entry.source, entry.target) for entry in opened.pairs()}
+            entries |= {(text, answer) for text in texts if (answer := opened.find(languages, text)) is not None}
             similar = (entry for text in texts[:5] for entry in opened.similar(languages, text))
-            return found | {(entry.source, entry.target) for entry in similar}
+            return entries | {(entry.source, entry.target) for entry in similar}
         finally:
             opened.close()
             for log in folder.glob("memory-*"):
@@ -478,11 +478,13 @@ def damages(files: list[Path], number: int, dice: random.Random) -> Iterator[tup
 
 def content(checkpoint: tuple[dict[str, dict[str, Tensor]], dict[str, Any]]) -> object:
     groups, state = checkpoint
-    return {group: {name: digest(each) for name, each in tensors.items()} for group, tensors in groups.items()}, state
+    return {
+        group: {name: digest(tensor) for name, tensor in tensors.items()} for group, tensors in groups.items()
+    }, state
 
 
 def model_content(model: ModelDirectory) -> object:
-    weights = {name: digest(each) for name, each in model.model.named_parameters()}
+    weights = {name: digest(tensor) for name, tensor in model.model.named_parameters()}
     sides = [tokenizer.to_json() for tokenizer in model.tokenizers]
     return weights, sides, model.languages, model.decoding, model.style, model.model.config
 
@@ -492,7 +494,7 @@ def digest(tensor: Tensor) -> str:
 
 
 BAD = ("unreadable", "more than one", "not finished", "other", "left", "stuck", "WRONG")
-"""What must not have been found."""
+"""Words in the names of counts that must be 0."""
 
 
 def main() -> None:
@@ -519,8 +521,8 @@ def main() -> None:
             damage(lab, options.number or 2000, dice)
         else:
             globals()[attack](lab, options.every or {"disk": 64}.get(attack, 1))
-    print(json.dumps({"attack": attack, "seconds": round(time.monotonic() - started, 1), **lab.found}))
-    sys.exit(any(count and any(word in name for word in BAD) for name, count in lab.found.items()))
+    print(json.dumps({"attack": attack, "seconds": round(time.monotonic() - started, 1), **lab.counts}))
+    sys.exit(any(count and any(word in name for word in BAD) for name, count in lab.counts.items()))
 
 
 if __name__ == "__main__":

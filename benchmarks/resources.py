@@ -47,14 +47,14 @@ def imports(rounds: int = 11) -> None:
 
 
 def _family(pid: int) -> list[int]:
-    found = [pid]
-    for process in found:
+    processes = [pid]
+    for process in processes:
         try:
             with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
-                found += map(int, file.read().split())
+                processes += map(int, file.read().split())
         except OSError:
             continue
-    return found
+    return processes
 
 
 def _proportional_kilobytes(pid: int) -> int:

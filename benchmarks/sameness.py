@@ -1,4 +1,4 @@
-"""What comes out of the commands, before and after a change that should change nothing.
+"""Compares the output of the commands before and after a change that should change nothing.
 
     python benchmarks/sameness.py record FOLDER
     python benchmarks/sameness.py compare FOLDER
@@ -59,7 +59,7 @@ CHANGING = {
     "output",
     "speed",
 }
-"""Keys of JSON that are another with each run."""
+"""Keys of JSON whose values differ from run to run."""
 
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 OPEN_DOCUMENT = (
@@ -76,7 +76,7 @@ class Commands:
         self.folder = folder
 
     def run(self, *arguments: object, stdin: str = "") -> str:
-        """What a command prints; its error message if it fails."""
+        """Output of a command; its error message if it fails."""
         environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
         done = subprocess.run(
@@ -168,8 +168,8 @@ def answers(inputs: Path) -> Iterator[tuple[str, str]]:
             yield f"translating: {name}", commands.run("translate", "default", *options, stdin=texts)
         for path in sorted(folder.glob("document.*")):
             out = folder / f"out{path.suffix}"
-            told = commands.run("translate", "default", "--document", path.name, "-o", out.name)
-            yield f"translating {path.name}", digest(out) if out.exists() else told
+            message = commands.run("translate", "default", "--document", path.name, "-o", out.name)
+            yield f"translating {path.name}", digest(out) if out.exists() else message
         for command in (
             ["evaluate", "default", SHORT],
             ["score", "default", SHORT],
@@ -186,7 +186,7 @@ def digest(path: Path) -> str:
 
 
 def steady(text: str) -> str:
-    """JSON, on one or several lines, without what is another with each run; other text as it is."""
+    """JSON, on one or several lines, without values that differ from run to run; other text as it is."""
     try:
         return json.dumps(_without(json.loads(text)), ensure_ascii=False)
     except ValueError:
@@ -214,9 +214,9 @@ def main() -> int:
     if arguments.verb == "record":
         inputs.mkdir(parents=True)
         make_inputs(inputs)
-        found = dict(answers(inputs))
-        kept.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
-        print(f"{len(found)} answers are in {kept}.")
+        values = dict(answers(inputs))
+        kept.write_text(json.dumps(values, indent=1, ensure_ascii=False), encoding="utf-8")
+        print(f"{len(values)} answers are in {kept}.")
         return 0
     before, number, differences = json.loads(kept.read_text(encoding="utf-8")), 0, 0
     for name, value in answers(inputs):

@@ -50,10 +50,10 @@ class Growth:
 
 @dataclass
 class Axis:
-    """What grows, and how its cost is measured."""
+    """A size that grows, and the measurement of its cost."""
 
     unit: str
-    """Of the cost."""
+    """Unit of the cost."""
     sizes: Callable[[argparse.Namespace, Path, ExitStack], Iterator[tuple[float, str, Callable[[], float]]]]
     """Each size, its name, and what measures its cost."""
 
@@ -153,19 +153,22 @@ def measure(name: str, arguments: argparse.Namespace, costs: dict[str, dict[floa
 
 
 def extrapolations(costs: dict[str, dict[float, float]]) -> list[str]:
-    """What WMT14 and a billion sentences would take, as far as it was measured."""
-    growths, told = {name: Growth.of(found) for name, found in costs.items()}, []
+    """Sentences that say what WMT14 and a billion sentences would take, as far as the costs were measured."""
+    growths = {name: Growth.of(measured) for name, measured in costs.items()}
+    sentences = []
     if "corpus" in costs:
-        told.append(f"to prepare {PAIRS:,} pairs: {_duration(growths['corpus'].at(PAIRS))}")
+        sentences.append(f"to prepare {PAIRS:,} pairs: {_duration(growths['corpus'].at(PAIRS))}")
     if {"vocabulary", "model"} <= costs.keys():
         larger = growths["vocabulary"].at(VOCABULARY) / growths["vocabulary"].at(8000)
         base = max(costs["model"].values()) / 1e6
         a_pass = _duration(base * larger * PAIRS * 2 * TOKENS_A_SIDE)
-        told.append(f"a pass over them, {TOKENS_A_SIDE} tokens a side, with the size base: {a_pass}")
+        sentences.append(f"a pass over them, {TOKENS_A_SIDE} tokens a side, with the size base: {a_pass}")
     if "workers" in costs:
         fastest = min(costs["workers"].values())
-        told.append(f"to translate {SENTENCES:,} sentences with the model: {_duration(fastest / 1000 * SENTENCES)}")
-    return told
+        sentences.append(
+            f"to translate {SENTENCES:,} sentences with the model: {_duration(fastest / 1000 * SENTENCES)}"
+        )
+    return sentences
 
 
 def _lines(path: Path) -> list[str]:
@@ -178,7 +181,7 @@ def _written(path: Path, lines: list[str]) -> Path:
 
 
 def _training(arguments, opened: ExitStack, *, size="tiny", paths=(), settings=()) -> Callable[[], float]:
-    """What measures milliseconds for 1,000 tokens of steps."""
+    """Function that measures the milliseconds of training steps for 1,000 tokens."""
     from corpus import prepared
     from steps import our_tokens, our_trainer
 
@@ -189,19 +192,19 @@ def _training(arguments, opened: ExitStack, *, size="tiny", paths=(), settings=(
 
 
 def _milliseconds(action: Callable[[], float]) -> float:
-    """For each of what `action` counts."""
+    """Milliseconds for each of the things that `action` counts."""
     return 1000 / rate(action)
 
 
 def _seconds_to_prepare(paths: list[Path], settings: list[str]) -> float:
-    """As preparation.py tells them, in tenths: what it rounds to 0 counts as half of one."""
+    """Seconds that preparation.py prints, in tenths; 0.0 counts as 0.05."""
     command = [sys.executable, environment.HERE / "preparation.py", "prepare", *paths, *settings]
     printed = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True).stdout
     return max(0.05, float(re.search(r"pairs in ([\d.]+) s", printed)[1]))
 
 
 def _duration(seconds: float) -> str:
-    """In the unit that suits it."""
+    """A duration in days, hours, minutes or seconds, whichever suits it."""
     for unit, length in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{number(seconds / length)} {unit}"

@@ -136,7 +136,7 @@ def _children(pid: int) -> list[str]:
 
 async def closed_loop(served: Served, sentences: list[str], clients: int, seconds: float) -> list[float]:
     """Seconds of each request of so many clients, each of which waits for its answer."""
-    found: list[float] = []
+    times: list[float] = []
     end = time.monotonic() + seconds
 
     async def client(number: int) -> None:
@@ -144,46 +144,46 @@ async def closed_loop(served: Served, sentences: list[str], clients: int, second
         while time.monotonic() < end:
             status, took = await served.ask(rng.choice(sentences))
             if status == 200:
-                found.append(took)
+                times.append(took)
 
     await asyncio.gather(*(client(number) for number in range(clients)))
-    return found
+    return times
 
 
 async def open_loop(served: Served, sentences: list[str], rate: float, seconds: float) -> list[tuple[int, float]]:
     """Status and seconds of requests that come at a rate, whatever becomes of those before."""
-    rng, found, opening = random.Random(0), list[tuple[int, float]](), set[asyncio.Task]()
+    rng, answers, opening = random.Random(0), list[tuple[int, float]](), set[asyncio.Task]()
     contents = [served.request(text) for text in sentences]
     idle = served.idle.setdefault(asyncio.get_running_loop(), [])
 
-    def ask(connection: Connection, content: bytes, asked: float) -> None:
+    def ask(connection: Connection, content: bytes, due: float) -> None:
         def answered(answer: asyncio.Future[int]) -> None:
-            found.append((answer.result(), time.monotonic() - asked))
+            answers.append((answer.result(), time.monotonic() - due))
             idle.append(connection)
 
         connection.send(content).add_done_callback(answered)
 
-    async def ask_anew(content: bytes, asked: float) -> None:
+    async def ask_anew(content: bytes, due: float) -> None:
         try:
             loop = asyncio.get_running_loop()
             _, connection = await loop.create_connection(Connection, "127.0.0.1", served.port)
-            ask(connection, content, asked)
+            ask(connection, content, due)
         except OSError:
-            found.append((0, time.monotonic() - asked))
+            answers.append((0, time.monotonic() - due))
 
     started, number = time.monotonic(), 0
     while (now := time.monotonic() - started) < seconds:
         while number < int(now * rate):
-            content, asked = rng.choice(contents), started + number / rate
+            content, due = rng.choice(contents), started + number / rate
             number += 1
             if connection := served.unused():
-                ask(connection, content, asked)
+                ask(connection, content, due)
             else:
-                opening.add(asyncio.create_task(ask_anew(content, asked)))
+                opening.add(asyncio.create_task(ask_anew(content, due)))
         await asyncio.sleep(0.001)
-    while len(found) < number and time.monotonic() < started + seconds + GIVES_UP:
+    while len(answers) < number and time.monotonic() < started + seconds + GIVES_UP:
         await asyncio.sleep(0.05)
-    return found + [(0, GIVES_UP)] * (number - len(found))
+    return answers + [(0, GIVES_UP)] * (number - len(answers))
 
 
 def row(name: str, took: list[float], seconds: float) -> str:
@@ -194,16 +194,16 @@ def row(name: str, took: list[float], seconds: float) -> str:
 
 def overload(served: Served, sentences: list[str], rate: float, seconds: float) -> None:
     """Print what comes of too many requests."""
-    found = asyncio.run(open_loop(served, sentences, rate, seconds / 6))
+    answers = asyncio.run(open_loop(served, sentences, rate, seconds / 6))
     before = served.memory()
-    found += asyncio.run(open_loop(served, sentences, rate, seconds * 5 / 6))
+    answers += asyncio.run(open_loop(served, sentences, rate, seconds * 5 / 6))
     after = served.memory()
     started = time.monotonic()
     while asyncio.run(served.ask(sentences[0]))[0] != 200:
         time.sleep(0.05)
     recovered = time.monotonic() - started
-    statuses = Counter(status for status, _ in found)
-    rejected = sorted(took for status, took in found if status in (429, 503)) or [0.0]
+    statuses = Counter(status for status, _ in answers)
+    rejected = sorted(took for status, took in answers if status in (429, 503)) or [0.0]
     print(f"\n{rate:,.0f} requests a second for {seconds:g} s: {dict(statuses)}; 0: refused, or no answer in 40 s")
     median, late = statistics.median(rejected), rejected[int(0.95 * len(rejected))]
     print(f"refusals: median {1000 * median:,.1f} ms, 95 % {1000 * late:,.1f} ms")

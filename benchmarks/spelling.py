@@ -79,12 +79,12 @@ def main() -> None:
     parser.add_argument("reference", type=Path)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beam-size", type=int, default=5)
-    asked = parser.parse_args()
-    sources, references = (read(path)[: asked.sentences] for path in (asked.source, asked.reference))
-    translator = Translator.load(asked.model)
+    arguments = parser.parse_args()
+    sources, references = (read(path)[: arguments.sentences] for path in (arguments.source, arguments.reference))
+    translator = Translator.load(arguments.model)
 
     def translated(texts: list[str]) -> list[str]:
-        return [each.text for each in translator.translate(texts, beam_size=asked.beam_size)]
+        return [translation.text for translation in translator.translate(texts, beam_size=arguments.beam_size)]
 
     clean = translated(sources)
     print(f"{'disturbance':24}{'sentences':>10}{'clean':>8}{'disturbed':>11}{'same':>8}")
@@ -95,14 +95,14 @@ def main() -> None:
         if not changed:
             continue
         before, after = [clean[row] for row in changed], translated(list(changed.values()))
-        wanted, same = [references[row] for row in changed], sum(map(str.__eq__, before, after)) / len(changed)
-        print(f"{name:24}{len(changed):10}{bleu(before, wanted):8.2f}{bleu(after, wanted):11.2f}{same:8.1%}")
+        expected, same = [references[row] for row in changed], sum(map(str.__eq__, before, after)) / len(changed)
+        print(f"{name:24}{len(changed):10}{bleu(before, expected):8.2f}{bleu(after, expected):11.2f}{same:8.1%}")
     stopped = [row for row in range(len(sources)) if sources[row].endswith(".") and STOP.search(references[row])]
-    titles, wanted = ([STOP.sub("", side[row]) for row in stopped] for side in (sources, references))
+    titles, expected = ([STOP.sub("", side[row]) for row in stopped] for side in (sources, references))
     after = translated(titles)
     before = [STOP.sub("", clean[row]) for row in stopped]
     with_stop = sum(bool(STOP.search(text)) for text in after)
-    print(f"{'no final stop':24}{len(stopped):10}{bleu(before, wanted):8.2f}{bleu(after, wanted):11.2f}")
+    print(f"{'no final stop':24}{len(stopped):10}{bleu(before, expected):8.2f}{bleu(after, expected):11.2f}")
     print(f"{with_stop} of {len(stopped)} titles were given a final stop.")
 
 

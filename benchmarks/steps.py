@@ -25,7 +25,7 @@ RATE = 1e-4
 
 
 class PeerTraining:
-    """What most people's loops do in a step: Adam, the whole logits, label smoothing, clipping."""
+    """Training as in most people's loops: Adam, the whole logits, label smoothing, clipping."""
 
     def __init__(self, model: nn.Module, batches: TokenBatches, config: RunConfig):
         self.model, self.batches, self.config = model.train(), batches, config.training
@@ -58,7 +58,7 @@ class PeerTraining:
 
 @contextmanager
 def our_trainer(corpus: Corpus, precision: str, device: str = "cpu") -> Iterator[Trainer]:
-    """The trainer of `dragoman train`, which is told to do nothing but steps."""
+    """The trainer of `dragoman train`, set up to do nothing but steps."""
     config = corpus.config.training.model_copy(update={"precision": precision})
     model = Transformer(corpus.config.transformer(corpus.vocab_size, corpus.vocab_size)).to(device)
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def our_tokens(trainer: Trainer, steps: int) -> int:
 
 
 def weights(model: nn.Module) -> int:
-    """How many are trained; what is shared counts once."""
+    """Number of weights that are trained. Shared ones count once."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
@@ -98,15 +98,15 @@ def peer_contestant(peer: Peer, corpus: Corpus, steps: int, ours: int) -> Contes
     """
     runs = {}
     for way, model in peer.models.items():
-        found, expected = weights(model), ours + sum(peer.differences.values())
-        if found != expected:
-            raise AssertionError(f"{peer.name} has {found:,} weights, not {expected:,}: compare like with like.")
+        number, expected = weights(model), ours + sum(peer.differences.values())
+        if number != expected:
+            raise AssertionError(f"{peer.name} has {number:,} weights, not {expected:,}: compare like with like.")
         check_masks(peer.name, model)
         training = PeerTraining(model, corpus.data.train, corpus.config)
         for precision in precisions():
             label = " ".join(filter(None, [precision, way]))
             runs[label] = lambda t=training, p=PRECISIONS[precision]: rate(lambda: t.tokens(steps, p))
-    return Contestant(peer.name, runs, {"weights": f"{found:,}"})
+    return Contestant(peer.name, runs, {"weights": f"{number:,}"})
 
 
 @torch.no_grad()
@@ -121,14 +121,16 @@ def check_masks(name: str, model: nn.Module) -> None:
 
 @contextmanager
 def contestants(corpus: Corpus, steps: int) -> Iterator[tuple[list[Contestant], list[str]]]:
-    """All of them, and what their numbers of weights differ by."""
+    """All contestants, and notes on the differences between their numbers of weights."""
     with our_trainer(corpus, corpus.config.training.precision) as default, our_trainer(corpus, "float32") as plain:
         ours = weights(default.model)
-        found, notes = [our_contestant(default, steps, "")], []
+        all_contestants, notes = [our_contestant(default, steps, "")], []
         if default.executor.precision != plain.executor.precision:
-            found.append(our_contestant(plain, steps, " float32"))
+            all_contestants.append(our_contestant(plain, steps, " float32"))
         for peer in peers(default.model.config):
-            found.append(peer_contestant(peer, corpus, steps, ours))
-            told = ", ".join(f"{reason} {number:+,}" for reason, number in peer.differences.items())
-            notes.append(f"weights of {peer.name}: {told}" if told else f"weights of {peer.name}: as many as ours")
-        yield found, notes
+            all_contestants.append(peer_contestant(peer, corpus, steps, ours))
+            differences = ", ".join(f"{reason} {number:+,}" for reason, number in peer.differences.items())
+            notes.append(
+                f"weights of {peer.name}: {differences}" if differences else f"weights of {peer.name}: as many as ours"
+            )
+        yield all_contestants, notes

@@ -29,7 +29,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    show([compared(arguments, each) for each in arguments.precision or [*precisions(), "int8"]], arguments)
+    show([compared(arguments, precision) for precision in arguments.precision or [*precisions(), "int8"]], arguments)
 
 
 def compared(arguments: argparse.Namespace, precision: str) -> Table:
@@ -45,8 +45,8 @@ def compared(arguments: argparse.Namespace, precision: str) -> Table:
     for path in arguments.models:
         translator = Translator.load(path, precision=precision)
         for beam in beams:
-            run = partial(translated, translator, sources, references, beam, told := dict(about))
-            contestants.append(Contestant(f"{OURS} {path.name}, beam {beam}", {"one thread": run}, told))
+            run = partial(translated, translator, sources, references, beam, columns := dict(about))
+            contestants.append(Contestant(f"{OURS} {path.name}, beam {beam}", {"one thread": run}, columns))
     gc.freeze()  # as the commands do
     rows: list[Row] = tournament(contestants, arguments.rounds)
     for row in rows:
@@ -54,20 +54,20 @@ def compared(arguments: argparse.Namespace, precision: str) -> Table:
     return Table(f"Models in {precision}", "sentences/s", rows)
 
 
-def translated(translator, sources: list[str], references: list[str], beam: int, told: dict[str, str]) -> float:
-    """Sentences a second; BLEU goes into `told`."""
+def translated(translator, sources: list[str], references: list[str], beam: int, columns: dict[str, str]) -> float:
+    """Sentences a second; BLEU goes into `columns`."""
     from dragoman.evaluation.scores import score
 
     texts: list[str] = []
 
     def translate() -> int:
-        texts.extend(each.text for each in translator.translate(sources, beam_size=beam, split=False))
+        texts.extend(translation.text for translation in translator.translate(sources, beam_size=beam, split=False))
         return len(texts)
 
     speed = rate(translate)
-    if not told["BLEU"]:
+    if not columns["BLEU"]:
         scores = score(texts, references, sources=sources, target_language=translator.languages[1])
-        told["BLEU"] = f"{scores['bleu'].value:.2f}"
+        columns["BLEU"] = f"{scores['bleu'].value:.2f}"
     return speed
 
 

@@ -12,10 +12,14 @@ import time
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from dragoman.config.run import load_config
 from dragoman.config.settings import parse_settings
+from dragoman.data.batching import TokenStore
 from dragoman.data.bitext import Bitext
-from dragoman.data.subword_regularization import training_stores, write_numbered
+from dragoman.data.encoded_block import EncodedBlock, EncodedSide, Ragged
+from dragoman.data.subword_regularization import TokensOfWords, Words, training_stores, word_numbers
 from dragoman.text.tokenizers.tokenizer import UNK_ID, Tokenizer
 
 COLUMNS = ("kind", "vocabulary", "train s", "encode s", "tokens", "unknown %", "sampled", "longer", "epoch s")
@@ -23,7 +27,7 @@ SAMPLINGS = {"bpe": ("dropout=0.1",), "unigram": ("sampling_alpha=0.1", "samplin
 
 
 def row(kind: str, pairs: list[tuple[str, str]], vocab_size: int) -> tuple[list[str], Tokenizer]:
-    """Training and encoding, without sampling."""
+    """The columns of training and encoding without sampling, and the tokenizer."""
     started = time.perf_counter()
     tokenizer = Tokenizer.train(chain.from_iterable(pairs), vocab_size=vocab_size, kind=kind)
     trained = time.perf_counter()
@@ -37,12 +41,12 @@ def row(kind: str, pairs: list[tuple[str, str]], vocab_size: int) -> tuple[list[
 
 
 def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) -> list[str]:
-    """One epoch of sampling."""
+    """The columns of one epoch of sampling: setting, growth of the sentences, seconds."""
     config = load_config({}, parse_settings([f"tokenizer.kind={tokenizer.kind}", f"tokenizer.{setting}"]))
     with tempfile.TemporaryDirectory() as folder:
         sides = [tokenizer.words(texts) for texts in zip(*pairs, strict=True)]
         paths = [Path(folder) / f"train-{side}" for side in ("source", "target")]
-        write_numbered(paths, zip(*sides, strict=True))
+        write_numbered(paths, sides)
         stores = training_stores(Path(folder), (tokenizer, tokenizer), config)
         started = time.perf_counter()
         epochs = [store.epoch(0) for store in stores]
@@ -50,6 +54,20 @@ def sampled(tokenizer: Tokenizer, pairs: list[tuple[str, str]], setting: str) ->
         seconds = time.perf_counter() - started
     longer = tokens / sum(len(word) for side in sides for words in side for word in words) - 1
     return [setting, f"{100 * longer:.0f} %", f"{seconds:.1f}"]
+
+
+def write_numbered(paths: list[Path], sides: list[list[TokensOfWords]]) -> None:
+    """Write the stores of both sides, as `preparation` does where subwords are sampled."""
+    words, encoded = Words(paths), []
+    for texts in sides:
+        known: dict[tuple[int, ...], int] = {}
+        numbers = Ragged.of([word_numbers(text, known) for text in texts])
+        encoded.append(EncodedSide(numbers, Ragged.of(list(known))))
+    columns = []
+    for side in words.renumbered(EncodedBlock(encoded, too_long=0)).sides:
+        columns.append(np.split(side.sentences.values, np.cumsum(side.sentences.lengths)[:-1]))
+    TokenStore.write(paths, zip(*columns, strict=True))
+    words.write()
 
 
 def main() -> None:

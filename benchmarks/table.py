@@ -13,23 +13,23 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 OURS = "Dragoman"
-"""What the names of our own rows begin with; all others are peers."""
+"""Beginning of the names of our own rows. All others are peers."""
 
 
 @dataclass
 class Contestant:
-    """What is measured, and the settings among which it may be at its best."""
+    """A program that is measured, in each of the settings that are tried."""
 
     name: str
     settings: dict[str, Callable[[], float]]
-    """By name, what to run: it returns a rate, or the time that it took."""
+    """Function to run for each setting, by its name. It returns a rate, or the time that it took."""
     about: dict[str, str] = field(default_factory=dict)
-    """What else there is to say, by the heading of its column."""
+    """Texts of further columns, by their headings."""
 
 
 @dataclass
 class Row:
-    """What was measured of a contestant."""
+    """Measured values of a contestant."""
 
     name: str
     setting: str
@@ -51,23 +51,23 @@ class Table:
     unit: str
     rows: list[Row]
     packages: Sequence[str] = ()
-    """Whose versions matter."""
+    """Packages whose versions are printed below the table."""
     notes: list[str] = field(default_factory=list)
     times: bool = False
     machine: str = field(default_factory=lambda: machine())
-    """What it was measured on, and how busy that was."""
+    """Processor, cores, threads and load at the time of the measurement."""
 
     @property
     def best_peer(self) -> float | None:
-        """The best median of those that are not ours."""
+        """The best median of the peers; None if there are none."""
         medians = [row.median for row in self.rows if not row.name.startswith(OURS)]
         return (min if self.times else max)(medians, default=None)
 
     def to_dict(self) -> dict:
-        """For JSON."""
+        """The table as content of JSON."""
         rows = [asdict(row) | {"median": row.median, "ratio": self.ratio(row)} for row in self.rows]
-        told = {"title": self.title, "unit": self.unit, "rows": rows, "notes": self.notes}
-        return told | {"machine": self.machine, "versions": self._versions()}
+        content = {"title": self.title, "unit": self.unit, "rows": rows, "notes": self.notes}
+        return content | {"machine": self.machine, "versions": self._versions()}
 
     def __str__(self) -> str:
         columns = ["setting", self.unit, "lowest to highest", *(["of the best peer"] if self.best_peer else [])]
@@ -75,20 +75,20 @@ class Table:
         lines = [["", *columns], ["---", "---", *("---:" for _ in columns[1:])]]
         for row in sorted(self.rows, key=lambda row: row.median, reverse=not self.times):
             spread = f"{number(min(row.values))} to {number(max(row.values))}"
-            told = {"setting": row.setting, self.unit: number(row.median), "lowest to highest": spread} | row.about
+            cells = {"setting": row.setting, self.unit: number(row.median), "lowest to highest": spread} | row.about
             if self.best_peer:
-                told["of the best peer"] = f"{self.ratio(row):.2f}"
-            lines.append([row.name, *(told.get(column, "") for column in columns)])
+                cells["of the best peer"] = f"{self.ratio(row):.2f}"
+            lines.append([row.name, *(cells.get(column, "") for column in columns)])
         return "\n".join([self.title, "", *(f"| {' | '.join(line)} |" for line in lines), "", *self._below(), ""])
 
     def ratio(self, row: Row, beside: str | None = None) -> float | None:
-        """Its median divided by that of the peer with this name, or of the best; None if there is none."""
+        """The median of a row divided by that of the peer `beside`, by default the best; None without peers."""
         if beside is None:
             return row.median / self.best_peer if self.best_peer else None
-        return row.median / next(each.median for each in self.rows if each.name == beside)
+        return row.median / next(peer.median for peer in self.rows if peer.name == beside)
 
     def falls_short(self, goal: float, beside: str | None) -> bool:
-        """Whether the best of ours is not so many times as fast as a peer, or takes more than so many times as long."""
+        """Whether our best row is less than `goal` times as fast as a peer, or takes more than `goal` times as long."""
         ratios = [self.ratio(row, beside) for row in self.rows if row.name.startswith(OURS)]
         return min(ratios) > goal if self.times else max(ratios) < goal
 
@@ -102,7 +102,7 @@ class Table:
         return [*self.notes, *tried, f"{self.machine}; {versions}"]
 
     def _versions(self) -> dict[str, str]:
-        return {name: found for name in ("torch", *self.packages) if (found := installed(name))}
+        return {name: release for name in ("torch", *self.packages) if (release := installed(name))}
 
 
 def tournament(contestants: list[Contestant], rounds: int) -> list[Row]:
@@ -130,19 +130,19 @@ def play(contestants: list[Contestant], rows: list[Row], rounds: int) -> None:
 
 
 def rate(action: Callable[[], int]) -> float:
-    """How many a second: `action` returns how many it did."""
+    """Rate a second of an `action` that returns how much it did."""
     started = time.perf_counter()
-    done = action()
-    return done / (time.perf_counter() - started)
+    count = action()
+    return count / (time.perf_counter() - started)
 
 
 def number(value: float) -> str:
-    """With three digits at least."""
+    """A number with three digits at least."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def precisions() -> list[str]:
-    """Those to try: float32, and bfloat16 where the CPU multiplies it; elsewhere it takes ten times as long."""
+    """Precisions to try: float32, and bfloat16 where the CPU multiplies it; elsewhere it takes ten times as long."""
     import torch
 
     from dragoman.system.device import choose_precision
@@ -152,7 +152,7 @@ def precisions() -> list[str]:
 
 
 def installed(package: str) -> str | None:
-    """Its version, None if it is not there."""
+    """Version of an installed package; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -163,18 +163,18 @@ def machine() -> str:
     """The processor, the cores that may be used, PyTorch's threads, and how many processes want to run."""
     import torch
 
-    found = Path("/proc/cpuinfo")
-    lines = found.read_text(encoding="utf-8").splitlines() if found.is_file() else []
-    told = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
-    name = told.get("model name") or platform.processor() or platform.machine()
-    family = f" (family {told['cpu family']}, model {told['model']})" if "cpu family" in told else ""
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    processor = dict(map(str.strip, line.split(":", 1)) for line in lines if ":" in line)
+    name = processor.get("model name") or platform.processor() or platform.machine()
+    family = f" (family {processor['cpu family']}, model {processor['model']})" if "cpu family" in processor else ""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = f"load {os.getloadavg()[0]:.1f} at the start"
     return f"{name}{family}, {cores} cores, {torch.get_num_threads()} threads, {load}"
 
 
 def training_parser(description: str) -> argparse.ArgumentParser:
-    """A parser of what commands that train a model of each size understand: two files, settings and sizes."""
+    """A parser for commands that train a model of each size: two files, settings and sizes."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
     parser.add_argument("target")
@@ -184,7 +184,7 @@ def training_parser(description: str) -> argparse.ArgumentParser:
 
 
 def add_options(parser: argparse.ArgumentParser, *, rounds: int = 5) -> None:
-    """What all commands understand."""
+    """Add the options that all commands have."""
     parser.add_argument("--rounds", type=int, default=rounds, help=f"(default {rounds})")
     parser.add_argument("--json", action="store_true", help="print figures instead of tables")
     goal = (
@@ -195,8 +195,8 @@ def add_options(parser: argparse.ArgumentParser, *, rounds: int = 5) -> None:
 
 
 def show(tables: list[Table], arguments: argparse.Namespace) -> None:
-    """Print them, as JSON in one list, and exit with 1 if one falls short of the goal."""
-    told = json.dumps([t.to_dict() for t in tables]) if arguments.json else "\n\n".join(map(str, tables))
-    print(told)
+    """Print tables, as JSON in one list, and exit with 1 if one falls short of the goal."""
+    text = json.dumps([t.to_dict() for t in tables]) if arguments.json else "\n\n".join(map(str, tables))
+    print(text)
     if arguments.goal is not None and any(t.falls_short(arguments.goal, arguments.beside) for t in tables):
         sys.exit(f"Dragoman falls short of {arguments.goal:g} times {arguments.beside or 'the best peer'}.")

@@ -60,17 +60,17 @@ def _contestants(files: Files, settings: list[str], walls: dict[str, list[float]
 
     def of(name: str, run: Callable[[], Run]) -> Callable[[], float]:
         def rate() -> float:
-            done = run()
-            walls.setdefault(name, []).append(done.wall)
-            return done.rate
+            result = run()
+            walls.setdefault(name, []).append(result.wall)
+            return result.rate
 
         return rate
 
-    made = [Contestant(OURS, {"as by default": of(OURS, lambda: dragoman(files, settings))})]
+    contestants = [Contestant(OURS, {"as by default": of(OURS, lambda: dragoman(files, settings))})]
     for name, runs in TOOLKITS.items():
-        told = {setting: of(name, partial(run, files)) for setting, run in runs.items()}
-        made.append(Contestant(name, told))
-    return made
+        timed = {setting: of(name, partial(run, files)) for setting, run in runs.items()}
+        contestants.append(Contestant(name, timed))
+    return contestants
 
 
 if __name__ == "__main__":

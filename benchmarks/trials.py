@@ -49,10 +49,10 @@ def run(row: Row, arguments: argparse.Namespace, settings: list[str], seed: int,
     fixed = ["--output", str(output), "--json", "--quiet", f"seed={seed}"]
     started, spent = time.monotonic(), cpu_seconds()
     command = [sys.executable, "-m", "dragoman", "train", *arguments.pairs, *held_out, *limit, *fixed, *settings]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr)
-    scores = json.loads(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        sys.exit(process.stderr)
+    scores = json.loads(process.stdout)
     events = [json.loads(line) for line in (output / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     losses = [event["valid_loss"] for event in events if event["event"] == "validation"]
     row.values.append(scores["bleu"])
@@ -66,7 +66,7 @@ def run(row: Row, arguments: argparse.Namespace, settings: list[str], seed: int,
 
 
 def cpu_seconds() -> float:
-    """Of all child processes that have ended."""
+    """Processor seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

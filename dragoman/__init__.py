@@ -10,10 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dragoman.bulk.api import translate_file
     from dragoman.config.decoding import DecodingConfig
     from dragoman.decoding.translation import Translation
     from dragoman.decoding.translator import Translator
-    from dragoman.errors import DataError, ResourceError, UsageError
+    from dragoman.documents.api import translate_document
+    from dragoman.errors import DataError, ResourceError, SentenceCut, UsageError
     from dragoman.evaluation.evaluate import Evaluation
     from dragoman.model import Transformer, TransformerConfig
     from dragoman.runs.api import evaluate, resume, train
@@ -26,6 +28,7 @@ _MODULES = {
     "Evaluation": "evaluation.evaluate",
     "Listener": "system.listener",
     "ResourceError": "errors",
+    "SentenceCut": "errors",
     "Transformer": "model",
     "TransformerConfig": "model",
     "Translation": "decoding.translation",
@@ -34,6 +37,8 @@ _MODULES = {
     "evaluate": "runs.api",
     "resume": "runs.api",
     "train": "runs.api",
+    "translate_document": "documents.api",
+    "translate_file": "bulk.api",
 }
 """Public names and the modules that have them."""
 __all__ = [
@@ -42,6 +47,7 @@ __all__ = [
     "Evaluation",
     "Listener",
     "ResourceError",
+    "SentenceCut",
     "Transformer",
     "TransformerConfig",
     "Translation",
@@ -51,13 +57,17 @@ __all__ = [
     "evaluate",
     "resume",
     "train",
+    "translate_document",
+    "translate_file",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: `dragoman --help` must not wait for torch.
     if name not in _MODULES:
-        raise AttributeError(f"module 'dragoman' has no attribute '{name}'")
+        from dragoman.config.elsewhere import no_attribute
+
+        raise no_attribute("module 'dragoman'", name, _MODULES)
     return getattr(import_module(f"dragoman.{_MODULES[name]}"), name)
 
 

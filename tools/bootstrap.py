@@ -43,7 +43,7 @@ MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_ca
 
 
 class Verb(NamedTuple):
-    """What a verb needs installed and which Python modules it then runs, with their arguments."""
+    """The extras that a verb needs installed, and the Python modules that it then runs, with their arguments."""
 
     extras: tuple[str, ...]
     modules: tuple[tuple[str, ...], ...]
@@ -66,7 +66,7 @@ VERBS = {
 
 
 class Setup(NamedTuple):
-    """What `.venv` holds; the stamp file keeps one as JSON."""
+    """The state of an installation in `.venv`, which the stamp file keeps as JSON."""
 
     fingerprint: str = ""
     extras: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Setup(NamedTuple):
     """Whether there was a compiler: then the kernels have to be there, too."""
 
     def covers(self, wanted: "Setup") -> bool:
-        """Whether nothing has to be installed to have what is wanted."""
+        """Whether nothing has to be installed to reach the state `wanted`."""
         same = (self.fingerprint, self.torch) == (wanted.fingerprint, wanted.torch)
         return same and set(wanted.extras) <= set(self.extras) and (KERNELS.exists() or not self.compiled)
 
@@ -117,15 +117,15 @@ def commands(verb: Verb, rest: list[str]) -> list[list[str]]:
 
 def prepare(extras: tuple[str, ...]) -> None:
     """Make `.venv` hold this package with the extras, unless it does already."""
-    found = read_stamp()
-    torch = torch_flavour(os.environ.get("TORCH", ""), found.torch, has_nvidia_driver)
-    if Path(PYTHON).exists() and found.covers(Setup(fingerprint(), extras, torch)):
+    installed = read_stamp()
+    torch = torch_flavour(os.environ.get("TORCH", ""), installed.torch, has_nvidia_driver)
+    if Path(PYTHON).exists() and installed.covers(Setup(fingerprint(), extras, torch)):
         return
     make_environment()
-    if found.torch not in ("", torch):
+    if installed.torch not in ("", torch):
         run([*pip("uninstall"), "--yes", "torch"])
     install_torch(torch)
-    extras = tuple(sorted({*extras, *found.extras}))
+    extras = tuple(sorted({*extras, *installed.extras}))
     target = f".[{','.join(extras)}]" if extras else "."
     if run([*pip("install"), "-c", "constraints.txt", "-e", target]):
         fail("pip could not install Dragoman; see its message above, then run the same again.")
@@ -141,7 +141,7 @@ def prepare(extras: tuple[str, ...]) -> None:
 
 
 def read_stamp() -> Setup:
-    """What the last complete set-up left in `.venv`; an empty one if there was none."""
+    """The state that the last complete set-up left in `.venv`; an empty one if there was none."""
     try:
         stamp: dict[str, Any] = json.loads(STAMP.read_text(encoding="utf-8"))
         return Setup(stamp["fingerprint"], tuple(stamp["extras"]), stamp["torch"], stamp["compiled"])
@@ -190,7 +190,7 @@ def venv_command() -> list[str]:
 
 
 def venv_remedy() -> str:
-    """What to type to get venv from the package manager at hand."""
+    """Command that installs venv with the package manager at hand."""
     minor = f"3.{sys.version_info[1]}"
     if shutil.which("apt-get"):
         return f"sudo apt-get install python{minor}-venv"
@@ -202,7 +202,7 @@ def venv_remedy() -> str:
 
 
 def compiler_remedy() -> str:
-    """What to type to get a C compiler from the package manager at hand."""
+    """Command that installs a C compiler with the package manager at hand."""
     if shutil.which("apt-get"):
         return "sudo apt-get install gcc libc6-dev"
     if shutil.which("dnf"):
@@ -258,7 +258,7 @@ def install_torch(flavour: str) -> None:
 
 
 def listed_versions() -> str:
-    """What pip, as it is configured here, says of the versions of torch that it can get."""
+    """Output of pip, as it is configured here, about the versions of torch that it can install."""
     command = [*pip("index"), "versions", "torch"]
     return subprocess.run(command, capture_output=True, text=True).stdout
 

@@ -16,7 +16,7 @@ STYLE = (
 )
 HEAD = '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
 WIDTH, HEIGHT = 196, 34
-"""Of a box."""
+"""Width and height of a box."""
 
 Boxes, Box = Iterator[str], Callable[..., str]
 

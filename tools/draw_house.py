@@ -35,7 +35,7 @@ HEAD = (
 
 
 def imported(package: Path) -> dict[str, set[str]]:
-    """For each room the other rooms that its files import."""
+    """The other rooms that the files of each room import."""
     rooms = sorted(path.name for path in package.iterdir() if any(path.glob("*.py")))
     graph: dict[str, set[str]] = {}
     for room in rooms:
@@ -59,15 +59,18 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     """The imports that do not follow from others."""
     below: dict[str, set[str]] = {}
     for room in TopologicalSorter(graph).static_order():
-        below[room] = graph[room].union(*(below[other] for other in graph[room]))
-    return {room: {o for o in others if not any(o in below[p] for p in others)} for room, others in graph.items()}
+        below[room] = graph[room].union(*(below[target] for target in graph[room]))
+    return {
+        room: {target for target in targets if not any(target in below[between] for between in targets)}
+        for room, targets in graph.items()
+    }
 
 
 def levels(graph: dict[str, set[str]]) -> dict[str, int]:
-    """How high each room stands: above all that it imports."""
+    """Height of each room, which stands above all that it imports."""
     height: dict[str, int] = {}
     for room in TopologicalSorter(graph).static_order():
-        height[room] = max((height[other] + 1 for other in graph[room]), default=0)
+        height[room] = max((height[target] + 1 for target in graph[room]), default=0)
     return height
 
 
@@ -75,7 +78,7 @@ def picture(package: Path) -> str:
     """The drawing as SVG."""
     graph = imported(package)
     height = levels(graph)
-    used = {room for room in graph if graph[room] or any(room in others for others in graph.values())}
+    used = {room for room in graph if graph[room] or any(room in targets for targets in graph.values())}
     top = max(height.values())
     place: dict[str, tuple[float, float]] = {}
     for level in range(top + 1):
@@ -87,7 +90,9 @@ def picture(package: Path) -> str:
             x = column.get(room, ASIDE.get(room, MIDDLE))
             place[room] = MARGIN + WIDTH / 2 + x * ACROSS, MARGIN + HEIGHT / 2 + (top - level) * DOWN
     colours = {room: colour for colour, rooms in (*HALVES.values(), OTHERS) for room in rooms}
-    arrows = [_arrow(place[room], place[other]) for room, others in reduced(graph).items() for other in sorted(others)]
+    arrows = [
+        _arrow(place[room], place[target]) for room, targets in reduced(graph).items() for target in sorted(targets)
+    ]
     boxes = [_box(room, *at, colours[room]) for room, at in place.items()]
     width, tall = (
         round(max(at[axis] for at in place.values()) + size / 2 + MARGIN) for axis, size in ((0, WIDTH), (1, HEIGHT))

@@ -40,8 +40,8 @@ CHOSEN = {
 
 def pages() -> dict[Path, str]:
     """Each page's file and text."""
-    made = {"commands.md": commands_page(), "settings.md": settings_page(), "recipes.md": recipes_page()}
-    written = {DOCS / name: NOTICE + "\n" + text for name, text in made.items()}
+    texts = {"commands.md": commands_page(), "settings.md": settings_page(), "recipes.md": recipes_page()}
+    written = {DOCS / name: NOTICE + "\n" + text for name, text in texts.items()}
     return written | {DOCS / draw_house.PICTURE: draw_house.picture(DOCS.parent / "dragoman")}
 
 
@@ -88,8 +88,8 @@ def commands(context: Any = None) -> Iterator[tuple[Any, Any]]:
 
 def _command(command: Any, context: Any) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    shown = [each for each in command.get_params(context) if "--help" not in each.opts]
-    rows = [describe(each) for each in shown if not getattr(each, "hidden", False)]
+    parameters = [parameter for parameter in command.get_params(context) if "--help" not in parameter.opts]
+    rows = [describe(parameter) for parameter in parameters if not getattr(parameter, "hidden", False)]
     lines = [f"## {context.command_path}\n", f"{inspect.cleandoc(command.help)}\n", f"```\n{usage}\n```\n"]
     lines += [_table(("argument or option", "meaning"), [(f"`{typed}`", meaning) for typed, meaning in rows])]
     if command.epilog:
@@ -156,13 +156,13 @@ def _architecture() -> str:
 
 
 def _docstrings(dataclass: type) -> dict[str, str]:
-    """The line under each field of a class."""
+    """The docstring under each field of a class, in one line."""
     body = ast.parse(inspect.cleandoc(inspect.getsource(dataclass))).body[0].body
-    found = {}
+    docstrings = {}
     for field, after in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            found[field.target.id] = " ".join(str(after.value.value).split())
-    return found
+            docstrings[field.target.id] = " ".join(str(after.value.value).split())
+    return docstrings
 
 
 def _values(kind: Any, limits: Iterable[Any] = ()) -> str:

@@ -47,7 +47,7 @@ class Terminal(pyte.Screen):
     def select_graphic_rendition(self, *attributes: int, **keywords: bool) -> None:
         """Handles one escape sequence of styles; 2 is dim, and 90 is bright black."""
         colors = 38 in attributes or 48 in attributes  # where a 2 has another meaning
-        super().select_graphic_rendition(*(90 if each == 2 and not colors else each for each in attributes), **keywords)
+        super().select_graphic_rendition(*(90 if code == 2 and not colors else code for code in attributes), **keywords)
 
 
 def recorded(command: list[str], folder: Path) -> Terminal:
@@ -126,8 +126,8 @@ def _line(screen: pyte.Screen, row: int) -> str:
 
 def browser() -> str:
     """Path of a browser that can run without a window."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    return found or sys.exit(
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return browser or sys.exit(
         "Pictures of pages need Chromium or Chrome: `apt-get install chromium`, then run this again."
     )
 

@@ -49,15 +49,15 @@ def page_of(file: Path) -> Path:
 
 def pages() -> dict[Path, bytes]:
     """Every file of the pages by its path: those of docs/, and whatever they link to, directly or not."""
-    made, waiting = {}, sorted(DOCS.rglob("*.md"))
+    contents, waiting = {}, sorted(DOCS.rglob("*.md"))
     for file in waiting:
         if file.suffix in COPIED:
-            made[page_of(file)] = SOURCE_LINK.sub(rb"\g<file>.html#__codelineno-0-\g<line>", file.read_bytes())
+            contents[page_of(file)] = SOURCE_LINK.sub(rb"\g<file>.html#__codelineno-0-\g<line>", file.read_bytes())
             continue
         text, linked = _page(file) if file.suffix == ".md" else (_source(file), set())
-        made[page_of(file)] = text.encode()
+        contents[page_of(file)] = text.encode()
         waiting += sorted(linked - {*waiting})
-    return made
+    return contents
 
 
 def _page(file: Path) -> tuple[str, set[Path]]:
@@ -147,11 +147,11 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.anchors |= {given.get("id"), given.get("name")} - {None}
+        attributes = dict(attrs)
+        self.anchors |= {attributes.get("id"), attributes.get("name")} - {None}
         # `link` loads a style sheet, an icon, a font; but not the previous and the next page.
-        loads = tag != "a" and given.get("rel") not in ("prev", "next", "canonical")
-        for address in (given.get("href"), given.get("src")):
+        loads = tag != "a" and attributes.get("rel") not in ("prev", "next", "canonical")
+        for address in (attributes.get("href"), attributes.get("src")):
             if address:
                 (self.loaded if loads else self.links).add(address)
 
@@ -163,26 +163,26 @@ def problems(site: Path) -> list[str]:
     def page(file: Path) -> Page:
         return Page(file.read_text(encoding="utf-8"))
 
-    found = []
+    faults = []
     for file in sorted(site.rglob("*.html")):
         shown = file.relative_to(site)
         for address in sorted(page(file).links | page(file).loaded):
             url = urlsplit(address)
             if url.scheme or url.netloc:
                 if address in page(file).loaded and url.scheme != "data":
-                    found.append(f"{shown} loads {address}")
+                    faults.append(f"{shown} loads {address}")
                 continue
             base = site if url.path.startswith("/") else file.parent
             target = (base / unquote(url.path).lstrip("/")).resolve() if url.path else file
             target = target / "index.html" if target.is_dir() else target
             if not target.is_file():
-                found.append(f"{shown} links to {address}, which is not there")
+                faults.append(f"{shown} links to {address}, which is not there")
             elif target.suffix == ".html" and unquote(url.fragment) not in page(target).anchors:
-                found.append(f"{shown} links to {address}, which has no such anchor")
+                faults.append(f"{shown} links to {address}, which has no such anchor")
     for file in sorted(site.rglob("*.css")):
         loaded = REMOTE.findall(file.read_text(encoding="utf-8"))
-        found += [f"{file.relative_to(site)} loads {address}" for address in loaded]
-    return found
+        faults += [f"{file.relative_to(site)} loads {address}" for address in loaded]
+    return faults
 
 
 def main() -> None:
@@ -191,8 +191,8 @@ def main() -> None:
         build()
     except (LookupError, subprocess.CalledProcessError) as error:
         sys.exit(str(error))
-    if found := problems(SITE):
-        sys.exit("\n".join(found))
+    if faults := problems(SITE):
+        sys.exit("\n".join(faults))
     print(f"The site is complete. To look at it: python3 -m http.server --directory {SITE.relative_to(ROOT)}")
 
 

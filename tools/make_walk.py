@@ -51,16 +51,16 @@ def kernel() -> Iterator[Callable[[str, Path], list[Output]]]:
 
 
 def output_of(cell: NotebookNode) -> Output:
-    """What a cell that was run has printed and shown."""
-    pictures = [each for each in cell.outputs if "image/png" in each.get("data", {})]
-    others = [each for each in cell.outputs if each not in pictures]
-    for each in others:
-        if each.get("name") != "stdout":
-            raise ValueError(f"A cell leaves something that is neither printed nor a picture: {each}\n{cell.source}")
+    """The printed text and the picture of a cell that was run."""
+    pictures = [output for output in cell.outputs if "image/png" in output.get("data", {})]
+    printed = [output for output in cell.outputs if output not in pictures]
+    for output in printed:
+        if output.get("name") != "stdout":
+            raise ValueError(f"A cell leaves something that is neither printed nor a picture: {output}\n{cell.source}")
     if len(pictures) > 1:
         raise ValueError(f"A cell shows {len(pictures)} pictures, and the page has room for one:\n{cell.source}")
     return Output(
-        "".join(each.text for each in others),
+        "".join(output.text for output in printed),
         smaller(base64.b64decode(pictures[0].data["image/png"])) if pictures else None,
     )
 
@@ -70,7 +70,7 @@ def make(path: Path) -> None:
     page = path.read_text(encoding="utf-8")
     with kernel() as run:
         pairs = zip(shown_outputs(page, path.parent), run(page, path.parent), strict=True)
-    outputs = [shown if shown.agrees(found) else found for shown, found in pairs]
+    outputs = [old if old.agrees(new) else new for old, new in pairs]
     page, pictures = with_outputs(page, outputs, lambda number: f"pictures/{path.stem}-{number}.png")
     for name, data in pictures.items():
         (path.parent / name).write_bytes(data)

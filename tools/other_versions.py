@@ -42,8 +42,8 @@ def main(which: str, *arguments: str) -> int:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     chosen = [f"--extra={extra}" for extra in extras if extra not in LEFT_OUT]
     # Packages that have to be built would need the tools of their time.
-    how = ["--resolution", RESOLUTIONS[which], "--only-binary", ":all:", "--python", python, *build]
-    run(*uv, "compile", "pyproject.toml", *chosen, *how, "--output-file", folder / "requirements.txt")
+    resolution = ["--resolution", RESOLUTIONS[which], "--only-binary", ":all:", "--python", python, *build]
+    run(*uv, "compile", "pyproject.toml", *chosen, *resolution, "--output-file", folder / "requirements.txt")
     if which == "lowest" and (wrong := without_floors(folder / "requirements.txt")):
         print(f"Raise floors of pyproject.toml that cannot be installed: {', '.join(wrong)}", file=sys.stderr)
         return 1
@@ -55,7 +55,7 @@ def main(which: str, *arguments: str) -> int:
 
 
 def without_floors(locked: Path) -> list[str]:
-    """Requirements, each with what is installed for it, that cannot have the version which they begin with."""
+    """Requirements whose lowest version cannot be installed, each with the version that would be installed."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
     from packaging.version import Version
@@ -68,10 +68,10 @@ def without_floors(locked: Path) -> list[str]:
     for requirement in map(
         Requirement, [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
     ):
-        (floor,) = (Version(each.version) for each in requirement.specifier if each.operator == ">=")
-        found = installed.get(canonicalize_name(requirement.name), floor)
-        if found != floor:
-            wrong.append(f"{requirement} ({found})")
+        (floor,) = (Version(clause.version) for clause in requirement.specifier if clause.operator == ">=")
+        locked_version = installed.get(canonicalize_name(requirement.name), floor)
+        if locked_version != floor:
+            wrong.append(f"{requirement} ({locked_version})")
     return wrong
 
 

@@ -1,4 +1,4 @@
-"""What a cell of a page leaves, and whether two of them say the same on machines that round differently."""
+"""Outputs of the cells of a page, and whether two of them agree on machines that round differently."""
 
 import io
 import itertools
@@ -14,7 +14,7 @@ LARGEST_DIFFERENCE = 0.02  # of the mean of all dots of a picture, from 0 to 1
 
 
 class Output(NamedTuple):
-    """What a cell prints and shows."""
+    """The printed text and the picture of a cell."""
 
     printed: str = ""
     """Ends with a line break, unless it is empty."""
@@ -22,29 +22,31 @@ class Output(NamedTuple):
     """A PNG file."""
 
     def agrees(self, other: "Output") -> bool:
-        """The same words, the same numbers but for their last digit, a picture that looks the same."""
+        """Whether the words are the same, the numbers but for their last digit, and the picture looks the same."""
         pictures = (self.picture, other.picture)
         alike = same_picture(*pictures) if all(pictures) else not any(pictures)
         return alike and same_text(self.printed, other.printed)
 
 
-def same_text(one: str, other: str) -> bool:
-    """Whole numbers are counted, and must be the same; of others the last digit may be rounded otherwise."""
-    words = [" ".join(NUMBER.sub("#", text).split()) for text in (one, other)]
-    numbers = zip(NUMBER.findall(one), NUMBER.findall(other), strict=False)
+def same_text(first: str, second: str) -> bool:
+    """Whether texts are the same. Whole numbers must be equal; the last digit of others may be rounded differently."""
+    words = [" ".join(NUMBER.sub("#", text).split()) for text in (first, second)]
+    numbers = zip(NUMBER.findall(first), NUMBER.findall(second), strict=False)
     return words[0] == words[1] and all(itertools.starmap(_same_number, numbers))
 
 
-def _same_number(one: str, other: str) -> bool:
-    if one == other or "." not in one:
-        return one == other
-    digits, _, exponent = one.partition("e")
+def _same_number(first: str, second: str) -> bool:
+    if first == second or "." not in first:
+        return first == second
+    digits, _, exponent = first.partition("e")
     unit = 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
-    return abs(float(one.replace(",", "")) - float(other.replace(",", ""))) <= ROUNDING * unit
+    return abs(float(first.replace(",", "")) - float(second.replace(",", ""))) <= ROUNDING * unit
 
 
-def same_picture(one: bytes, other: bytes) -> bool:
-    dots = [np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"), dtype=float) / 255 for picture in (one, other)]
+def same_picture(first: bytes, second: bytes) -> bool:
+    dots = [
+        np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"), dtype=float) / 255 for picture in (first, second)
+    ]
     return dots[0].shape == dots[1].shape and abs(dots[0] - dots[1]).mean() <= LARGEST_DIFFERENCE
 
 

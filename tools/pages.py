@@ -53,7 +53,7 @@ CHAPTER_LINK = re.compile(r"\]\((\d-[\w-]+)\.md")
 
 
 def runnable_pages() -> list[Path]:
-    """Those whose cells are run."""
+    """The pages whose cells are run."""
     return [*chapters(), DOCS / "errata.md"]
 
 
@@ -63,14 +63,14 @@ def chapters() -> list[Path]:
 
 
 def pages_with_links() -> list[Path]:
-    """Those with excerpts, or links to the lines of functions."""
+    """The pages with excerpts, or links to the lines of functions."""
     pages = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
     return [page for page, text in texts.items() if LINK.search(text) or EXCERPT.search(text)]
 
 
 def up_to_date() -> dict[Path, str]:
-    """What follows from the code and the pages without running them: for each file the text that it should have."""
+    """The text that each file should have, as far as it follows from the code and the pages without running them."""
     with_code = {*pages_with_links(), *chapters()}
     pages = {path: refreshed(path.read_text(encoding="utf-8"), path.parent) for path in sorted(with_code)}
     notebooks = {path.with_suffix(".ipynb"): to_json(notebook(pages[path], path.parent)) for path in chapters()}
@@ -110,10 +110,10 @@ def definition(file: Path, name: str) -> tuple[int, int]:
     """
     node: ast.AST = ast.parse(file.read_text(encoding="utf-8"))
     for part in name.split("."):
-        found = [child for child in node.body if part in defined_names(child)]
-        if not found:
+        children = [child for child in node.body if part in defined_names(child)]
+        if not children:
             raise LookupError(f"{os.path.relpath(file, ROOT)} defines no `{name}`; a page of docs/ shows it.")
-        node = found[0]
+        node = children[0]
     return node.lineno, node.end_lineno
 
 
@@ -128,7 +128,7 @@ def defined_names(node: ast.stmt) -> list[str]:
 
 
 def shown_outputs(page: str, folder: Path) -> list[Output]:
-    """What the page says that its cells print and show; a picture whose file is missing is not shown."""
+    """The outputs of cells as the page shows them. A picture whose file is missing is not shown."""
     outputs = []
     for cell in CELL.finditer(page):
         picture = folder / (cell["picture"] or "none")
@@ -176,9 +176,9 @@ def notebook(page: str, folder: Path, *, with_output: bool = True) -> NotebookNo
     for number, cell in enumerate(cells, start=1):
         cell.id = f"cell-{number}"  # not random, so that the same page gives the same file
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    made = v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
-    nbformat.validate(made)
-    return made
+    built = v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    nbformat.validate(built)
+    return built
 
 
 def to_json(notebook: NotebookNode) -> str:
@@ -206,8 +206,8 @@ def _markdown(text: str, *, folded: bool) -> list[NotebookNode]:
 
 
 def _outputs(output: Output) -> list[NotebookNode]:
-    made = [v4.new_output("stream", name="stdout", text=output.printed)] if output.printed else []
+    outputs = [v4.new_output("stream", name="stdout", text=output.printed)] if output.printed else []
     if output.picture:
         data = {"image/png": base64.b64encode(output.picture).decode()}
-        made.append(v4.new_output("display_data", data=data))
-    return made
+        outputs.append(v4.new_output("display_data", data=data))
+    return outputs

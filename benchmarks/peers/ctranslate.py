@@ -35,7 +35,7 @@ class FromMarian(Converter):
 
 
 def token(id_: int) -> str:
-    """What CTranslate2 calls a token: special ones by their name, others by their number."""
+    """Name of a token in CTranslate2: special ones have their names, others their numbers."""
     return SPECIAL_TOKENS[id_] if id_ < len(SPECIAL_TOKENS) else str(id_)
 
 

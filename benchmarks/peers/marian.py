@@ -46,7 +46,7 @@ def marian_like(config: TransformerConfig) -> MarianMTModel:
 
 
 def with_weights_of(model: Transformer) -> MarianMTModel:
-    """The same function as a MarianMTModel; `model` must have Marian's architecture."""
+    """A MarianMTModel that computes the same as `model`, which must have Marian's architecture."""
     config = model.config
     assert (config.norm_order, config.positions) == ("post", "sinusoidal-concatenated"), "not Marian's architecture"
     marian, ours = marian_like(config), model.state_dict()

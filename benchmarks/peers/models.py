@@ -28,9 +28,9 @@ class Peer:
 
     name: str
     models: dict[str, nn.Module]
-    """By what is special about each, "" for nothing: forward(source_ids, target_ids) returns logits."""
+    """Variants by their names, "" for the plain one. forward(source_ids, target_ids) returns logits."""
     differences: dict[str, int] = field(default_factory=dict)
-    """Weights that it has more than ours of the same config, by reason."""
+    """Numbers of weights that it has in addition to our model of the same config, by reason."""
 
 
 class TorchTransformer(nn.Module):

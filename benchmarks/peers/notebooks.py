@@ -25,13 +25,13 @@ def definitions(notebook: Path, *, feed_forward: bool = True) -> dict:
     code = "\n".join(re.findall(r"^(?:class|def) \w+.*\n(?:[ \t].*\n|\s*\n)+", text, re.MULTILINE))
     if feed_forward:
         code = code.replace("feed_forward = PositionalEncoding(", "feed_forward = PositionWiseFeedForward(")
-    made = {"torch": torch, "nn": nn, "math": math}
-    exec(compile(code, str(notebook), "exec"), made)
-    return made
+    names = {"torch": torch, "nn": nn, "math": math}
+    exec(compile(code, str(notebook), "exec"), names)
+    return names
 
 
 class NotebookA(nn.Module):
-    """What notebook A builds, called as training calls it; the masks are the caller's there."""
+    """The model of notebook A, called as its training calls it, where the caller makes the masks."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()

@@ -41,7 +41,7 @@ class Files:
     pairs: int
     max_tokens: int
     source_tokens: int
-    """Of one pass, each end of sentence included."""
+    """Source tokens of one pass, each end of sentence included."""
     target_tokens: int
 
     @property
@@ -51,12 +51,12 @@ class Files:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one."""
+    """Speed of one run."""
 
     rate: float
     """Source and target tokens a second in the second pass, by the toolkit's own log."""
     wall: float
-    """The same of both passes, by our clock, from the start of the process to its end."""
+    """Tokens a second in both passes, by our clock, from the start of the process to its end."""
 
 
 def write_texts(folder: Path, pairs: Iterable[tuple[str, str]]) -> tuple[Path, Path]:
@@ -88,9 +88,9 @@ def dragoman(files: Files, settings: list[str]) -> Run:
     command = [sys.executable, "-m", "dragoman", "train", *files.texts]
     options = [f"training.max_epochs={SEEN}", "training.validate_every=1000000", "training.log_every=1"]
     wall, _ = _timed([*command, "--output", output, *settings, *options], output)
-    told = [json.loads(line) for line in (output / "run" / "metrics.jsonl").read_text().splitlines()]
-    steps = [each for each in told if each["event"] == "step"]
-    last = [each for each in steps if each["epoch"] == SEEN - 1]
+    events = [json.loads(line) for line in (output / "run" / "metrics.jsonl").read_text().splitlines()]
+    steps = [event for event in events if event["event"] == "step"]
+    last = [step for step in steps if step["epoch"] == SEEN - 1]
     before = steps[-len(last) - 1]
     rate = (last[-1]["tokens"] - before["tokens"]) / (last[-1]["seconds"] - before["seconds"])
     return Run(rate, steps[-1]["tokens"] / wall)
@@ -161,8 +161,8 @@ def eole(files: Files, *, precision: str) -> Run:
     path = _written(files.folder / "eole.yaml", config)
     wall, log = _timed([environment.python("eole"), "-m", "eole.bin.main", "train", "--config", path], output)
     _check_weights(log, r"number of parameters: (\d+)", files)
-    found = re.findall(r"bsz: +(\d+)/ *(\d+)/.*?; +(\d+)/ *(\d+) tok/s", log)
-    counted = [(every * (int(a) + int(b)), int(c) + int(d)) for a, b, c, d in found]
+    logged = re.findall(r"bsz: +(\d+)/ *(\d+)/.*?; +(\d+)/ *(\d+) tok/s", log)
+    counted = [(every * (int(a) + int(b)), int(c) + int(d)) for a, b, c, d in logged]
     later = counted[len(counted) // 2 :]
     seconds = sum(tokens / rate for tokens, rate in later)
     return Run(sum(tokens for tokens, _ in later) / seconds, sum(tokens for tokens, _ in counted) / wall)
@@ -174,24 +174,24 @@ def _written(path: Path, config: dict) -> Path:
 
 
 def _check_weights(log: str, pattern: str, files: Files) -> None:
-    (found,) = map(int, re.findall(pattern, log))
-    if found != files.weights:
-        raise ToolkitFailed(f"it has {found:,} weights where ours has {files.weights:,}.")
+    (number,) = map(int, re.findall(pattern, log))
+    if number != files.weights:
+        raise ToolkitFailed(f"it has {number:,} weights where ours has {files.weights:,}.")
 
 
 def _timed(command: list[str | Path], output: Path) -> tuple[float, str]:
-    """Seconds of a process, and what it printed; what an earlier one left in `output` is gone."""
+    """Seconds of a process, and its output. Files of an earlier one in `output` are deleted first."""
 
     shutil.rmtree(output, ignore_errors=True)
     started = time.perf_counter()
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=environment.HERE.parent)
-    if done.returncode:
-        raise ToolkitFailed(f"`{' '.join(map(str, command))}` failed: {done.stderr.strip().splitlines()[-1]}")
-    return time.perf_counter() - started, done.stdout + done.stderr
+    process = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=environment.HERE.parent)
+    if process.returncode:
+        raise ToolkitFailed(f"`{' '.join(map(str, command))}` failed: {process.stderr.strip().splitlines()[-1]}")
+    return time.perf_counter() - started, process.stdout + process.stderr
 
 
 TOOLKITS: dict[str, dict[str, Callable[[Files], Run]]] = {
     "Joey NMT": {"float32": joeynmt},
     "eole": {"float32": partial(eole, precision="fp32"), "bfloat16": partial(eole, precision="bf16")},
 }
-"""What runs them, by setting."""
+"""Functions that run the toolkits, by setting."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
+from dragoman.config.decoding import DecodingOptions
 from dragoman.decoding.translator import Translator
 from dragoman.text.characters import one_line
 
@@ -22,9 +23,9 @@ class ColumnTranslator:
         *,
         into: str = "translation",
         loading: dict[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ):
-        """`loading` are keywords of `Translator.load`, and `options` those of `Translator.translate`."""
+        """`loading` are keyword arguments of `Translator.load`, and `options` those of `Translator.translate`."""
         self.model, self.column, self.into = str(model), column, into
         self.loading, self.options = loading or {}, options
 
@@ -37,8 +38,11 @@ class ColumnTranslator:
         return Translator.load(self.model, **self.loading)
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a batch and the translations, one line each; a text that is None has None."""
+        """The columns of a batch and the translations, each as one line; the translation of None is None."""
         texts = list(batch[self.column])
-        found = iter(self.translator.translate([text for text in texts if text is not None], **self.options))
-        translations = [None if text is None else one_line(next(found).text) for text in texts]
-        return {**batch, self.into: translations}
+        column: list[str | None] = [None] * len(texts)
+        rows = [row for row, text in enumerate(texts) if text is not None]
+        translations = self.translator.translate([texts[row] for row in rows], **self.options)
+        for row, translation in zip(rows, translations, strict=True):
+            column[row] = one_line(translation.text)
+        return {**batch, self.into: column}

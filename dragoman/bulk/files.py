@@ -1,4 +1,4 @@
-"""A file translated into another one, packed as it is."""
+"""Translation of a file of lines into another one, which is packed in the same way."""
 
 import bz2
 import gzip
@@ -16,23 +16,23 @@ from dragoman.system.atomic import new_file
 
 
 @dataclass
-class Done:
-    """What became of a file."""
+class FileCounts:
+    """Counts of a file that was translated."""
 
     lines: int = 0
     rejected: int = 0
     cut: list[int] = field(default_factory=list)
     """Numbers of the lines with a sentence that was too long."""
     warning: str = ""
-    """The warning that the first of these lines was cut with; empty if there is none."""
+    """The warning for the first of these lines; empty if there are none."""
 
 
-def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None] = lambda lines: None) -> Done:
+def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None] = lambda lines: None) -> FileCounts:
     """Write the output of a job, packed as its source is, with a line for each line; whole or not at all.
 
     Raises `DataError` if the source is damaged or is no text.
     """
-    done = Done()
+    counts = FileCounts()
     rejects: BinaryIO | None = None
     refuse_other_files(job.source, but=WEB_PAGE)
     with ExitStack() as opened:
@@ -41,30 +41,33 @@ def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None
         out = opened.enter_context(packed(file, packing_of(job.source)))
 
         def reject(line: Rejected) -> None:
-            # Opened last, so that it is in its place before the output is.
+            # Opened after the output, so that it is closed and in its place before that is.
             nonlocal rejects
-            rejects = rejects or opened.enter_context(new_file(job.rejected))
+            if rejects is None:
+                rejects = opened.enter_context(new_file(job.rejected))
             rejects.write(f"{line.to_row()}\n".encode())
-            done.rejected += 1
+            counts.rejected += 1
 
         for window in bulk.windows(bulk.read(stream, str(job.source), reject), advance):
             for row, warning in window:
-                done.lines += 1
+                counts.lines += 1
                 out.write(f"{row}\n".encode())
                 if warning:
-                    done.cut.append(done.lines)
-                    done.warning = done.warning or warning
-        if not rejects:
-            job.rejected.unlink(missing_ok=True)  # of an earlier translation
-    return done
+                    counts.cut.append(counts.lines)
+                    counts.warning = counts.warning or warning
+        if rejects is None:
+            job.rejected.unlink(missing_ok=True)  # it is from an earlier translation
+    return counts
 
 
 def packed(file: BinaryIO, packing: str) -> AbstractContextManager[IO[bytes]]:
-    """A stream that packs what it is given into `file`, which stays open; the same bytes each time."""
+    """A stream that packs its content into `file`, which stays open. The same content gives the same bytes."""
     if packing == ".gz":
         return gzip.GzipFile("", "wb", fileobj=file, mtime=0)
     if packing == ".xz":
         return lzma.open(file, "wb")
     if packing == ".bz2":
         return bz2.open(file, "wb")
-    return zstd().open(file, "wb") if packing == ".zst" else nullcontext(file)
+    if packing == ".zst":
+        return zstd().open(file, "wb")
+    return nullcontext(file)

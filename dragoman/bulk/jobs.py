@@ -1,4 +1,4 @@
-"""Files to translate into a folder: which ones, which part of them, and whether they are done."""
+"""Plans the translation of files into a folder: finds the files, takes a shard of them, and tells which are done."""
 
 import os
 import re
@@ -12,13 +12,14 @@ from dragoman.formats.text_files import open_input, unpacking_errors
 from dragoman.system.atomic import real_path
 
 CHUNK = 1 << 20
-"""Bytes that are read at once where only lines are counted."""
+"""Bytes that are read at once to count lines."""
 PATTERN = re.compile(r"[*?[]")
+"""Characters that make a name a pattern of names."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A file, and the file of its translations."""
+    """A file to translate, and the file of its translations."""
 
     source: Path
     output: Path
@@ -41,7 +42,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
 
     Raises `DataError` if one cannot be read, and `UsageError` if an output would replace an input or another output.
     """
-    paths = sorted({path for each in inputs for path in _matching(each)}, key=str)
+    paths = sorted({path for pattern in inputs for path in _matching(pattern)}, key=str)
     jobs = [Job(path, folder / path.name) for path in paths]
     taken: dict[str, Path] = {}
     for parent in {path.parent for path in paths}:
@@ -49,14 +50,16 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
             raise UsageError(f"Files in {parent} are read, which lies in {folder}; choose another folder as --output.")
     for job in jobs:
         for output in (job.output, job.rejected):
-            if (other := taken.setdefault(output.name, job.source)) != job.source:
+            first_source = taken.setdefault(output.name, job.source)
+            if first_source != job.source:
                 raise UsageError(
-                    f"{other} and {job.source} would both write {output}; translate them into different folders."
+                    f"{first_source} and {job.source} would both write {output}; translate them into different folders."
                 )
-    for each in inputs:
-        # What is written there now would be read the next time.
-        if "**" in each and real_path(folder).is_relative_to(real_path(Path(each.partition("**")[0]))):
-            raise UsageError(f"{folder} lies where '{each}' looks for files; choose another folder as --output.")
+    for pattern in inputs:
+        top, is_recursive, _ = pattern.partition("**")
+        # Translations that are written there now would be read the next time.
+        if is_recursive and real_path(folder).is_relative_to(real_path(Path(top))):
+            raise UsageError(f"{folder} lies where '{pattern}' looks for files; choose another folder as --output.")
     return jobs
 
 
@@ -64,8 +67,8 @@ def shard_of(jobs: list[Job], shard: str | None) -> list[Job]:
     """The jobs of shard K of N, given as K/N: every N-th one, from the K-th on."""
     if shard is None:
         return jobs
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)
-    number, count = map(int, found.groups()) if found else (0, 0)
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", shard)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count:
         raise UsageError(f"--shard is {shard}; write K/N, such as 1/8 for the first of eight shards, up to 8/8.")
     return jobs[number - 1 :: count]
@@ -90,7 +93,7 @@ def _matching(pattern: str) -> Iterator[Path]:
         open_input(path).close()
         yield path
         return
-    found = [path for path in map(Path, glob(pattern, recursive=True)) if path.is_file()]
-    if not found:
+    paths = [path for path in map(Path, glob(pattern, recursive=True)) if path.is_file()]
+    if not paths:
         raise DataError(f"No file matches '{pattern}'; check the pattern.")
-    yield from found
+    yield from paths

@@ -1,4 +1,4 @@
-"""Lines of any number translated in windows, so that memory stays the same, and lines that cannot be set aside."""
+"""Translates any number of lines in windows, with bounded memory, and rejects lines that cannot be translated."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from dragoman.formats.text_files import MAX_LINE, raw_lines
 from dragoman.text.characters import one_line
 
 WINDOW = 50_000
-"""Lines that are sorted by length together."""
+"""Most lines of a window, which are sorted by length together."""
 WINDOW_CHARACTERS = 1 << 24
-"""Characters at which a window ends, though it has fewer lines."""
+"""Characters at which a window ends even if it has fewer lines."""
 LONGEST = 1 << 20
-"""Characters of a line that is translated; a longer one is no text, and would take hours."""
+"""Most characters of a line that is translated; a longer one is no text, and would take hours."""
 AT_ONCE = 4096
-"""Texts that the translator is given together."""
+"""Most texts that are passed to the translator together."""
 SHOWN = 200
-"""Characters of a rejected line that are kept with the reason."""
+"""Most characters of a rejected line that are kept with the reason."""
 
 
 class Rejected(NamedTuple):
@@ -33,54 +33,57 @@ class Rejected(NamedTuple):
 
     def to_row(self) -> str:
         """The line of a file of rejected lines: number, reason, beginning, with tabs between them."""
-        return "\t".join([str(self.number), *(" ".join(text.split()) for text in (self.reason, self.begin))])
+        reason, begin = " ".join(self.reason.split()), " ".join(self.begin.split())
+        return f"{self.number}\t{reason}\t{begin}"
 
 
 @dataclass
 class BulkTranslator:
-    """Translates windows of lines with one search."""
+    """Translates windows of lines with one search configuration."""
 
     translator: Translator
     config: DecodingConfig
     row: Callable[[Translation], Any] = lambda translation: one_line(translation.text)
-    """What `windows` gives for a translation, such as its line."""
+    """Function that turns a translation into the item that `windows` yields, by default its line."""
 
     def windows(
         self, lines: Iterable[str], advance: Callable[[int], None] = lambda lines: None
     ) -> Iterator[list[tuple[Any, str | None]]]:
-        """For each line, in order, its translation and a warning or None; `advance` is told of lines that are done.
+        """For each line, in order, the item of its translation (`row`) and a warning or None, window by window.
 
-        A window begins at a fixed line, and its texts are translated once each, longest first. So the batches, and with
-        them the last bits of scores, follow from the lines alone.
+        `advance` is called with numbers of lines that are done. A window begins at a fixed line, and its texts are
+        translated once each, longest first. So the batches, and with them the last bits of scores, follow from the
+        lines alone.
         """
         for window in _windows(lines):
-            order = sorted(set(window), key=lambda text: (-len(text), text))
-            found = {}
-            for text, translation in zip(order, self._stream(order), strict=True):
-                found[text] = self.row(translation), translation.warning
+            texts = sorted(set(window), key=lambda text: (-len(text), text))
+            results = {}
+            for text, translation in zip(texts, self._stream(texts), strict=True):
+                results[text] = self.row(translation), translation.warning
                 advance(1)
-            advance(len(window) - len(order))
-            yield [found[text] for text in window]
+            advance(len(window) - len(texts))
+            yield [results[text] for text in window]
 
     def _stream(self, texts: list[str]) -> Iterator[Translation]:
-        return self.translator.stream(texts, self.config, window=AT_ONCE)
+        return self.translator.translate_windows(texts, self.config, window=AT_ONCE)
 
     def read(self, stream: BufferedIOBase, name: str, reject: Callable[[Rejected], None]) -> Iterator[str]:
-        """The lines of a stream; one that cannot be translated is told to `reject`, and is empty."""
+        """The lines of a stream. For one that cannot be translated, `reject` is called and the line is empty."""
         for number, content, is_whole in raw_lines(stream, name):
             text, reason = _decoded(content, is_whole)
-            if reason := reason or self.refused(text):
+            reason = reason or self.refused(text)
+            if reason:
                 begin = content[: 4 * SHOWN].decode(errors="backslashreplace")[:SHOWN]
                 reject(Rejected(number, reason, begin))
                 text = ""
             yield text
 
     def refused(self, text: str) -> str | None:
-        """Why a text cannot be translated, or None."""
+        """The reason why a text cannot be translated, or None."""
         if len(text) > LONGEST:
             return f"longer than {LONGEST:,} characters"
         most = self.translator.max_length
-        # A character has four tokens at most; what is split is cut where it is too long.
+        # A text that is split is cut where it is too long; a character has four tokens at most.
         if self.config.split or 4 * len(text) < most:
             return None
         count = self.translator.count(text)
@@ -88,7 +91,7 @@ class BulkTranslator:
 
 
 def _decoded(content: bytes, is_whole: bool) -> tuple[str, str | None]:
-    """The text of a line, and why it has none, or None."""
+    """The text of a line and None, or no text and the reason."""
     if not is_whole:
         return "", f"longer than {MAX_LINE >> 20} MiB"
     try:

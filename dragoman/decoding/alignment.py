@@ -29,7 +29,7 @@ def word_giving_attention(
 ) -> Float[Tensor, "batch tgt_len src_len"]:
     """The attention of each target token to each source token while it was predicted.
 
-    This is the mean over the heads of the middle layers: the first layer hardly knows yet what is to be said, and the
+    This is the mean over the heads of the middle layers: the first layer knows little of the next word yet, and the
     last one says less about words than the others.
     """
     maps = AttentionMaps(encoder=None, decoder=None)  # only cross-attention is looked at
@@ -46,8 +46,8 @@ def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], ta
         return []
     in_words = {position for word in source for position in word}
     outside = [position for position in range(weights.size(1)) if position not in in_words]
-    attended = by_word(weights.numpy(), target, [*source, outside])
-    return [(best, index) for index, best in enumerate(attended.argmax(1).tolist()) if best < len(source)]
+    best_words = by_word(weights.numpy(), target, [*source, outside]).argmax(1).tolist()
+    return [(best, index) for index, best in enumerate(best_words) if best < len(source)]
 
 
 def by_word(
@@ -57,8 +57,8 @@ def by_word(
 
     The weights are summed over the tokens of a key word, and averaged over the tokens of a query word.
     """
-    seen = np.stack([weights[..., word].sum(-1) for word in columns], axis=-1)
-    return np.stack([seen[..., word, :].mean(-2) for word in rows], axis=-2)
+    summed = np.stack([weights[..., word].sum(-1) for word in columns], axis=-1)
+    return np.stack([summed[..., word, :].mean(-2) for word in rows], axis=-2)
 
 
 def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None) -> list[list[int]]:
@@ -66,37 +66,39 @@ def words(tokenizer: Tokenizer, ids: list[int], prepared: Prepared | None = None
 
     A token that adds several words to the text, as a tag may, is in each.
     """
-    found: list[list[int]] = []
-    before: list[int] = []
+    positions: list[list[int]] = []
+    before: list[int] = []  # tokens of spaces and the like, which belong to the word after them
     begun: list[int] = []  # tokens that are the beginning of a character, which a later token ends
     decoder = getincrementaldecoder("utf-8")("surrogateescape")
-    inside, prepared, last = False, prepared or Prepared(""), ""
-    for position, said in enumerate(tokenizer.token_bytes(ids)):
-        text = decoder.decode(said)
-        if said and not text:
+    prepared = prepared or Prepared("")
+    is_in_word, last = False, ""
+    for position, content in enumerate(tokenizer.token_bytes(ids)):
+        text = decoder.decode(content)
+        if content and not text:
             begun.append(position)
             continue
         runs = _RUNS.findall(unmask(spaced(last + text, prepared.joined)[len(last) :], prepared))
         last = text[-1:] or last
         for run in runs:
             if run[0].isspace():
-                inside = False
+                is_in_word = False
                 before += begun
-            elif not inside and _INVISIBLE_RUN.fullmatch(run):
+            elif is_in_word:
+                if positions[-1][-1] != position:
+                    positions[-1] += [*begun, position]
+            elif _INVISIBLE_RUN.fullmatch(run):
                 before += begun  # no word, nor the beginning of one
-            elif inside:
-                found[-1] += [*begun, position] if found[-1][-1] != position else []
             else:
-                found.append([*before, *begun, position])
-                inside, before = True, []
+                positions.append([*before, *begun, position])
+                is_in_word, before = True, []
             begun = []
-        if runs and not inside and (not found or found[-1][-1] != position):
+        if runs and not is_in_word and (not positions or positions[-1][-1] != position):
             before.append(position)  # the space before a word is a part of it
-    if begun and inside:
-        found[-1] += begun
+    if begun and is_in_word:
+        positions[-1] += begun
     elif begun:
-        found.append([*before, *begun])
-    return found
+        positions.append([*before, *begun])
+    return positions
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -106,11 +108,6 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     """
     runs = re.finditer(r"\S+", text)
     return [run.span() for run in runs if not _INVISIBLE_RUN.fullmatch(run[0])]
-
-
-def count_ended_words(text: str) -> int:
-    """How many words have ended in a text; the last one has not unless there is a space after it."""
-    return len(word_spans(text)) - bool(word_spans(text[-1:]))
 
 
 def pharaoh(alignment: Alignment) -> str:

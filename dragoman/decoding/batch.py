@@ -4,7 +4,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ from dragoman.decoding.search import (
     most_probable,
 )
 from dragoman.decoding.stepper import ModelStepper
-from dragoman.decoding.terms import Edit, Term, TermPlacer, edited, placed
+from dragoman.decoding.terms import Edit, Term, TermPlacer, needed_edits, with_edits
 from dragoman.errors import DataError
 from dragoman.model import Transformer
 from dragoman.model.fast import logits as fast_logits
@@ -53,25 +54,29 @@ class Sentence:
     source: list[int]
     prefix: list[int] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
-    repaired: bool = False
-    """Whether this is a second search, in which characters cannot break. This takes time and is hardly ever needed."""
+    whole_characters: bool = False
+    """Whether incomplete UTF-8 sequences are forbidden. This makes the search slow and is hardly ever needed."""
 
 
 @dataclass(frozen=True)
-class _Unfinished:
-    """A translation that lacks terms."""
+class _Candidate:
+    """A hypothesis of a sentence with terms, and the terms that it lacks."""
 
     index: int
     """Position of its sentence in the batch."""
     sentence: Sentence
-    missing: Counter[str]
-    """How often each term is lacking, by its text."""
     hypothesis: Hypothesis
+    missing: Counter[str]
+    """How often each term is lacking, by its text; empty if none is."""
 
     @property
-    def terms(self) -> list[Term]:
+    def missing_terms(self) -> list[Term]:
         """All occurrences of the terms that are lacking."""
         return [term for term in self.sentence.terms if self.missing[term.text]]
+
+    def rank(self) -> tuple[bool, int]:
+        """Key that sorts candidates: those that lack the fewest terms first, truncated ones last."""
+        return not self.hypothesis.finished, self.missing.total()
 
 
 class BatchWork:
@@ -80,13 +85,18 @@ class BatchWork:
     def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
         self.models, self.config = models, models[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.given = len(target_tokenizer.begin_ids)
+        self.num_given = len(target_tokenizer.begin_ids)
+        """Number of tokens that every target begins with, such as that of its language: nothing predicts these."""
         self.device = next(models[0].parameters()).device
         self.max_length = min((m.config.max_length for m in models if m.config.max_length), default=sys.maxsize)
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
+        """Slots of the target tokenizer by those of the source tokenizer."""
         # Kept for the next batch, with the banned tokens that were found so far.
-        self._forbidden = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
-        self._placer = cache(partial(TermPlacer, source_tokenizer, target_tokenizer))
+        self._forbidden_terms = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
+
+    @cached_property
+    def _placer(self) -> TermPlacer:
+        return TermPlacer(self.source_tokenizer, self.target_tokenizer)
 
     @cached_property
     def _whole_characters(self) -> WholeCharacters:
@@ -104,30 +114,34 @@ class BatchWork:
             raise DataError(
                 "The model gives no probabilities, only NaN: its training went wrong, or its weights are damaged."
             )
-        groups = self._repaired(sentences, groups, config)
+        groups = self._with_whole_characters(sentences, groups, config)
         if not (config.sample or config.diversity):
-            sentences = [replace(each, terms=each.terms + self._copied(each)) for each in sentences]
-        asked = any(sentence.terms for sentence in sentences)
-        return self._with_terms(sentences, groups, config) if asked else groups
+            sentences = [replace(sentence, terms=sentence.terms + self._slot_terms(sentence)) for sentence in sentences]
+        if not any(sentence.terms for sentence in sentences):
+            return groups
+        return self._with_terms(sentences, groups, config)
 
-    def _copied(self, sentence: Sentence) -> list[Term]:
-        """The slots of a sentence, which its translation must contain."""
-        slots, placed = self._slots.items(), self._placer().slot
-        return [placed(sentence.source, own, new) for own, new in slots if own in sentence.source]
+    def _slot_terms(self, sentence: Sentence) -> list[Term]:
+        """The slots of a sentence as terms, since its translation must contain them."""
+        source = sentence.source
+        return [self._placer.slot_term(source, slot, target) for slot, target in self._slots.items() if slot in source]
 
-    def _repaired(
+    def _with_whole_characters(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
     ) -> list[list[Hypothesis]]:
-        """Searches again where the best translation has half a character."""
+        """Searches again for the sentences whose best translation has an incomplete character."""
         texts = self.target_tokenizer.decode_batch([group[0].tokens for group in groups])
-        rows = [row for row, text in enumerate(texts) if "\N{REPLACEMENT CHARACTER}" in text]
-        again = [replace(sentences[row], repaired=True) for row in rows]
-        for row, group in zip(rows, self._search(again, config) if rows else (), strict=True):
-            groups[row] = group or groups[row]
+        broken = [row for row, text in enumerate(texts) if "\N{REPLACEMENT CHARACTER}" in text]
+        if not broken:
+            return groups
+        repaired = self._search([replace(sentences[row], whole_characters=True) for row in broken], config)
+        for row, group in zip(broken, repaired, strict=True):
+            if group:
+                groups[row] = group
         return groups
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
-        self._check(max(max(len(s.source), len(s.prefix)) for s in sentences))
+        self._check_length(max(max(len(s.source), len(s.prefix)) for s in sentences))
         limits = [min(length_limit(s.source) + len(s.prefix), self.max_length) for s in sentences]
         options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
         copies = config.n_best if config.sample or config.diversity else 1
@@ -146,62 +160,68 @@ class BatchWork:
     ) -> list[list[Hypothesis]]:
         """Different hypotheses with all terms; those that lack the fewest by themselves come first."""
         results: list[list[Hypothesis]] = []
-        unfinished: list[_Unfinished] = []
+        incomplete: list[_Candidate] = []
         for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
-            lacking = [(self._placer().missing(sentence.terms, h.tokens), h) for h in group]
-            best = sorted(lacking, key=lambda each: (not each[1].finished, each[0].total()))[: config.n_best]
-            results.append([hypothesis for missing, hypothesis in best if not missing])
-            unfinished += [_Unfinished(index, sentence, missing, h) for missing, h in best if missing]
-        if not unfinished:
+            candidates = [
+                _Candidate(index, sentence, hypothesis, self._placer.missing(sentence.terms, hypothesis.tokens))
+                for hypothesis in group
+            ]
+            best = sorted(candidates, key=_Candidate.rank)[: config.n_best]
+            results.append([candidate.hypothesis for candidate in best if not candidate.missing])
+            incomplete += [candidate for candidate in best if candidate.missing]
+        if not incomplete:
             return results
-        finished = self._placed(unfinished)
-        sources = [work.sentence.source for work in unfinished]
-        scores = self._scores(list(zip(sources, finished, strict=True)))
-        for work, tokens, log_probs in zip(unfinished, finished, scores, strict=True):
+        completed = self._completed(incomplete)
+        sources = [candidate.sentence.source for candidate in incomplete]
+        scores = self._truncated_scores(list(zip(sources, completed, strict=True)))
+        for candidate, tokens, log_probs in zip(incomplete, completed, scores, strict=True):
             total = sum(log_probs)
             score = total / len(log_probs) ** config.length_penalty
-            hypotheses = results[work.index]
-            if tokens not in [other.tokens for other in hypotheses]:
-                hypotheses.append(replace(work.hypothesis, tokens=tokens, log_prob=total, score=score))
+            hypotheses = results[candidate.index]
+            if tokens not in [hypothesis.tokens for hypothesis in hypotheses]:
+                hypotheses.append(replace(candidate.hypothesis, tokens=tokens, log_prob=total, score=score))
         return results
 
-    def _placed(self, unfinished: list[_Unfinished]) -> list[list[int]]:
-        """The tokens of translations with the terms that they lack, where the model finds each most probable."""
-        pairs = [(work.sentence.source, work.hypothesis.tokens) for work in unfinished]
-        choices = [
-            [self._placer().edits(term, *pair, weights, len(work.sentence.prefix)) for term in work.terms]
-            for work, pair, weights in zip(unfinished, pairs, self._attention(pairs), strict=True)
-        ]
+    def _completed(self, candidates: list[_Candidate]) -> list[list[int]]:
+        """The tokens of each candidate with the terms that it lacks, where the model finds each most probable."""
+        pairs = [(candidate.sentence.source, candidate.hypothesis.tokens) for candidate in candidates]
+        choices: list[list[list[Edit]]] = []  # for each candidate and each of its missing terms, the possible edits
+        for candidate, (source, tokens), weights in zip(candidates, pairs, self._attention(pairs), strict=True):
+            begin = len(candidate.sentence.prefix)
+            choices.append(
+                [self._placer.edits(term, source, tokens, weights, begin) for term in candidate.missing_terms]
+            )
         # Each edit is tried alone.
         tries = [
-            (source, edited(tokens, [edit]))
-            for (source, tokens), by_term in zip(pairs, choices, strict=True)
-            for edits in by_term
+            (source, with_edits(tokens, [edit]))
+            for (source, tokens), edits_of_terms in zip(pairs, choices, strict=True)
+            for edits in edits_of_terms
             for edit in edits
         ]
-        means = [sum(log_probs) / len(log_probs) for log_probs in self._scores(tries)] if tries else []
-        results, tried = [], 0
-        for work, by_term in zip(unfinished, choices, strict=True):
+        scores = self._truncated_scores(tries) if tries else []
+        means = iter([sum(log_probs) / len(log_probs) for log_probs in scores])
+        results = []
+        for candidate, edits_of_terms in zip(candidates, choices, strict=True):
             best: list[Edit | None] = []
-            for edits in by_term:
-                own = means[tried : tried + len(edits)]
-                tried += len(edits)
-                best.append(edits[own.index(max(own))] if own else None)
-            results.append(edited(work.hypothesis.tokens, placed(work.terms, best, work.missing)))
+            for edits in edits_of_terms:
+                means_of_edits = list(islice(means, len(edits)))
+                best.append(edits[means_of_edits.index(max(means_of_edits))] if edits else None)
+            needed = needed_edits(candidate.missing_terms, best, candidate.missing)
+            results.append(with_edits(candidate.hypothesis.tokens, needed))
         return results
 
-    def _scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
+    def _truncated_scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
         """The same as `score`, without the tokens for which the model has no positions."""
         return self.score([(source, target[: self.max_length - 1]) for source, target in pairs])
 
     @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
-        """The log-probability of each target token and of the end of sentence; that of a token which is given is 0."""
-        self._check(max(len(ids) for pair in pairs for ids in pair))
-        source_ids, target_ids = self._tensors(pairs)
-        found = predictions(self.models, source_ids, target_ids[:, :-1], target_ids[:, 1:]).log_probs
-        rows = found.split([len(target) + 1 for _, target in pairs])
-        return [[0.0] * self.given + row[self.given :].tolist() for row in rows]
+        """The log-probability of each target token and of the end of sentence; 0 for the tokens that are given."""
+        self._check_length(max(len(ids) for pair in pairs for ids in pair))
+        source_ids, target_ids = self._padded_pairs(pairs)
+        log_probs = predictions(self.models, source_ids, target_ids[:, :-1], target_ids[:, 1:]).log_probs
+        rows = log_probs.split([len(target) + 1 for _, target in pairs])
+        return [[0.0] * self.num_given + row[self.num_given :].tolist() for row in rows]
 
     @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:
@@ -210,56 +230,70 @@ class BatchWork:
         A pair is the tokens of both sides, and the sentence that the source was encoded from.
         """
         attention = self._attention([(source, target) for source, target, _ in pairs])
-        return [
-            links(weights, words(self.source_tokenizer, source, values), words(self.target_tokenizer, target, values))
-            for weights, (source, target, values) in zip(attention, pairs, strict=True)
-        ]
+        alignments = []
+        for weights, (source, target, prepared) in zip(attention, pairs, strict=True):
+            source_words = words(self.source_tokenizer, source, prepared)
+            target_words = words(self.target_tokenizer, target, prepared)
+            alignments.append(links(weights, source_words, target_words))
+        return alignments
 
     def _attention(self, pairs: list[tuple[list[int], list[int]]]) -> list[Tensor]:
         """The attention (tgt_len, src_len) of each pair of tokens and their ends, by the first model."""
-        source_ids, target_ids = self._tensors(pairs)
+        source_ids, target_ids = self._padded_pairs(pairs)
         # A translation that was truncated at the last position has no position for its end of sentence.
         inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_length)]
-        found = word_giving_attention(self.models[0], source_ids, inputs).cpu()
-        return [each[: len(target) + 1, : len(source) + 1] for each, (source, target) in zip(found, pairs, strict=True)]
+        maps = word_giving_attention(self.models[0], source_ids, inputs).cpu()
+        return [map_[: len(target) + 1, : len(source) + 1] for map_, (source, target) in zip(maps, pairs, strict=True)]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = self._sources(s.source for s in sentences).repeat_interleave(times, dim=0)
+        sources = self._padded_sources(s.source for s in sentences).repeat_interleave(times, dim=0)
         steppers = [ModelStepper(model, sources) for model in self.models]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
-        begun = repeated([s.prefix for s in sentences], times)
-        bans: list[Ban] = [self._forbidden(tuple(config.forbid))] if config.forbid else []
+        prefixes = repeated([s.prefix for s in sentences], times)
+        bans = self._bans(sentences, config, times)
+        guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
+        if not (any(prefixes) or bans or guard):
+            return stepper
+        end, given = self.config.eos_id, self.num_given
+        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end, given=given)
+
+    def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
+        """The bans on tokens that these sentences need."""
+        bans: list[Ban] = []
+        if config.forbid:
+            bans.append(self._forbidden_terms(tuple(config.forbid)))
         if self.config.starts_with_padding:
             bans.append(Never(self.config.pad_id))
-        if any(s.repaired for s in sentences):
+        if any(s.whole_characters for s in sentences):
             bans.append(self._whole_characters)
-        limits = [[s.source.count(slot) for slot in self._slots] for s in sentences]
-        if any(map(any, limits)):
-            bans.append(SlotLimits(list(self._slots.values()), repeated(limits, times)))
-        guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
-        if not (any(begun) or bans or guard):
-            return stepper
-        return RuledStepper(stepper, prefixes=begun, bans=bans, guard=guard, end=self.config.eos_id, given=self.given)
+        slot_counts = [[s.source.count(slot) for slot in self._slots] for s in sentences]
+        if any(map(any, slot_counts)):
+            bans.append(SlotLimits(list(self._slots.values()), repeated(slot_counts, times)))
+        return bans
 
     def _guard(self, sentences: list[Sentence], least: int, times: int) -> RepetitionGuard:
         """Allows what the source repeats to be repeated as often, and three tokens more often in long sentences.
 
         `least` is how often anything may be repeated.
         """
-        # What an imported tokenizer puts around a source says nothing.
         special = {*self.source_tokenizer.special_ids}
-        said = [[i for i in s.source if i not in special] for s in sentences]
-        # Tokens of which fewer than `least` occur before cannot have that many copies of a phrase.
-        copies = [max(least, most_copies(ids)) if len(ids) - len(set(ids)) >= least else least for ids in said]
-        anywhere = [max(least, len(ids) // 10, most_times(ids)) for ids in said]
+        copies, anywhere = [], []
+        for sentence in sentences:
+            # The special tokens that an imported tokenizer puts around a source say nothing.
+            ids = [id_ for id_ in sentence.source if id_ not in special]
+            # Tokens of which fewer than `least` occur before cannot have that many copies of a phrase.
+            may_repeat = len(ids) - len(set(ids)) >= least
+            copies.append(max(least, most_copies(ids)) if may_repeat else least)
+            anywhere.append(max(least, len(ids) // 10, most_times(ids)))
         return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
 
-    def _tensors(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
+    def _padded_pairs(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
+        """Sources with their end (batch, src_len), and targets with begin and end (batch, tgt_len)."""
         targets = self._padded([self.config.bos_id, *target, self.config.eos_id] for _, target in pairs)
-        return self._sources(source for source, _ in pairs), targets
+        return self._padded_sources(source for source, _ in pairs), targets
 
-    def _sources(self, sources: Iterable[list[int]]) -> Tensor:
+    def _padded_sources(self, sources: Iterable[list[int]]) -> Tensor:
         return self._padded([*source, self.source_tokenizer.closing.eos] for source in sources)
 
     def _padded(self, rows: Iterable[list[int]]) -> Tensor:
@@ -267,7 +301,8 @@ class BatchWork:
         longest, pad_id = max(map(len, rows)), self.config.pad_id
         return torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows], device=self.device)
 
-    def _check(self, length: int) -> None:
+    def _check_length(self, length: int) -> None:
+        """Raise `DataError` for a sentence that the model has too few positions for."""
         if length >= self.max_length:
             raise DataError(
                 f"A sentence has {length} tokens and an end, but this model has {self.max_length} positions: "
@@ -276,11 +311,13 @@ class BatchWork:
 
 
 def _best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`best_continuations`, in C where it is compiled and the log-probabilities suit it."""
     rank = fast_logits.best_continuations if fast_logits.can_rank(log_probs) else best_continuations
     return rank(log_probs, totals, count)
 
 
 def _most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
+    """`most_probable`, in C where it is compiled and the log-probabilities suit it."""
     if not fast_logits.can_rank(log_probs[:, None]):
         return most_probable(log_probs, sentences, position)
     totals = torch.zeros(len(log_probs), 1, dtype=torch.float64)

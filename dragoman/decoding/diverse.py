@@ -10,7 +10,7 @@ from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, best_cont
 
 
 class DiverseBeams(Beams):
-    """Beams of which each group of a sentence counts as a sentence of its own, until the results are put together.
+    """Beams in groups. Each group of a sentence is searched like a sentence of its own; `results` joins them.
 
     The stepper holds each sentence as often as there are groups, one after another. In every step the groups choose
     one after another. For each beam of an earlier group that has just taken a token, that token is `strength` nats less
@@ -25,34 +25,38 @@ class DiverseBeams(Beams):
 
     def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         vocab = log_probs.size(-1)
-        totals = torch.full((len(self.live), 2 * self.beam_size), -torch.inf, dtype=torch.float64)
+        live, live_totals = self.state.sentences, self.state.totals
+        totals = torch.full((len(live), 2 * self.beam_size), -torch.inf, dtype=torch.float64)
         candidates = torch.zeros_like(totals, dtype=torch.long)
-        owners, groups = self.live // self.groups, self.live % self.groups
-        taken = log_probs.new_zeros(int(owners.max()) + 1, vocab)
+        sentences, groups = live // self.groups, live % self.groups
+        taken = log_probs.new_zeros(int(sentences.max()) + 1, vocab)  # beams with each token in this step
         for group in range(self.groups):
             rows = (groups == group).nonzero().flatten()
-            penalised = log_probs[rows] - self.strength * taken[owners[rows]][:, None]
-            ranked, best = best_continuations(penalised, self.totals[rows], totals.size(1))
-            true = log_probs[rows].flatten(1).gather(1, best.to(log_probs.device)).cpu()
-            true = true + self.totals[rows].gather(1, best // vocab)
-            totals[rows], candidates[rows] = true.masked_fill(ranked == -torch.inf, -torch.inf), best
+            penalised = log_probs[rows] - self.strength * taken[sentences[rows]][:, None]
+            ranked, best = best_continuations(penalised, live_totals[rows], totals.size(1))
+            true_totals = log_probs[rows].flatten(1).gather(1, best.to(log_probs.device)).cpu()
+            true_totals = true_totals + live_totals[rows].gather(1, best // vocab)
+            totals[rows] = true_totals.masked_fill(ranked == -torch.inf, -torch.inf)
+            candidates[rows] = best
             chosen = torch.isfinite(ranked[:, : self.beam_size])
             counts = torch.zeros(len(rows), vocab)
             counts.scatter_add_(1, best[:, : self.beam_size] % vocab, chosen.float())
-            taken[owners[rows]] += counts.to(taken)
+            taken[sentences[rows]] += counts.to(taken)
         return totals, candidates
 
     def results(self) -> list[list[Hypothesis]]:
         """The best hypothesis of each group of a sentence, best first; no two of a sentence are equal."""
-        found = super().results()
-        return [distinct(found[start : start + self.groups]) for start in range(0, len(found), self.groups)]
+        ranked = super().results()
+        return [distinct(ranked[start : start + self.groups]) for start in range(0, len(ranked), self.groups)]
 
 
 def distinct(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
     """The best hypothesis of each group that no earlier group gave; best first."""
-    found: dict[tuple[int, ...], Hypothesis] = {}
+    chosen: dict[tuple[int, ...], Hypothesis] = {}
     for group in groups:
-        best = next((h for h in group if tuple(h.tokens) not in found), None)
-        if best is not None:
-            found[tuple(best.tokens)] = best
-    return sorted(found.values(), key=rank)
+        for hypothesis in group:
+            tokens = tuple(hypothesis.tokens)
+            if tokens not in chosen:
+                chosen[tokens] = hypothesis
+                break
+    return sorted(chosen.values(), key=rank)

@@ -33,7 +33,7 @@ class EnsembleStepper:
 
 
 class Predictions(NamedTuple):
-    """Predictions of given tokens, each from the tokens before it; row after row, without padding."""
+    """Predictions of given tokens, each from the tokens before it, row after row without padding."""
 
     log_probs: Float[Tensor, " tokens"]
     likeliest: Bool[Tensor, " tokens"]
@@ -46,28 +46,31 @@ def predictions(
     target_ids: Int[Tensor, "batch tgt_len"],
     labels: Int[Tensor, "batch tgt_len"],
 ) -> Predictions:
-    """How `models` together predict `labels`; holds the logits of some thousand tokens at most, whatever the batch."""
+    """Log-probabilities of `labels` under the mean of `models`, given the target tokens before each.
+
+    Holds the logits of some thousand tokens at most, whatever the batch.
+    """
     log_probs, likeliest = [], []
-    for found, label in distributions(models, source_ids, target_ids, labels):
-        log_probs.append(found.gather(1, label[:, None])[:, 0])
-        likeliest.append(found.argmax(-1) == label)
+    for distribution, label in distributions(models, source_ids, target_ids, labels):
+        log_probs.append(distribution.gather(1, label[:, None])[:, 0])
+        likeliest.append(distribution.argmax(-1) == label)
     return Predictions(torch.cat(log_probs), torch.cat(likeliest))
 
 
 def distributions(
     models: Sequence[Transformer], source_ids: Tensor, target_ids: Tensor, labels: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Log-probabilities of all tokens in the place of some labels, and these labels, row after row."""
-    counted = labels != models[0].config.pad_id
-    rows = max(1, _SLICE_ELEMENTS // models[0].config.target_vocab_size)
-    states = [model.states(source_ids, target_ids)[counted].split(rows) for model in models]
-    for *parts, label in zip(*states, labels[counted].split(rows), strict=True):
-        logits = [model.project(part) for model, part in zip(models, parts, strict=True)]
-        yield mean_of_probabilities([each.log_softmax(-1, dtype=torch.float32) for each in logits]), label
+    """Slices of the labels, row after row without padding: log-probabilities (labels, vocab), and the labels."""
+    is_label = labels != models[0].config.pad_id
+    size = max(1, _SLICE_ELEMENTS // models[0].config.target_vocab_size)
+    states = [model.states(source_ids, target_ids)[is_label].split(size) for model in models]
+    for *states_of_models, label in zip(*states, labels[is_label].split(size), strict=True):
+        logits = [model.project(part) for model, part in zip(models, states_of_models, strict=True)]
+        yield mean_of_probabilities([part.log_softmax(-1, dtype=torch.float32) for part in logits]), label
 
 
 def mean_of_probabilities(log_probs: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
-    """log of the mean of exp; of a single tensor that tensor itself."""
+    """The logarithm of the mean of the probabilities; a single tensor is returned as it is."""
     if len(log_probs) == 1:
         return log_probs[0]
     return torch.stack(list(log_probs)).logsumexp(0) - math.log(len(log_probs))
@@ -79,14 +82,14 @@ def load_ensemble(
     device: torch.device | str | None = None,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> list[ModelDirectory]:
-    """One model directory, or several that can translate together, for these languages; None: those of the model.
+    """One model directory, or several that can translate together, for these languages; None means the model's own.
 
     Raises `DataError` if they cannot, and `UsageError` for languages that they do not know.
     """
     loaded = [ModelDirectory.load(Path(path), device=device or choose_device()).speaking(*languages) for path in paths]
-    first, *others = [[each.source_tokenizer.to_json(), each.target_tokenizer.to_json()] for each in loaded]
-    for path, tokenizers in zip(paths[1:], others, strict=True):
-        if tokenizers != first:
+    tokenizers = [(directory.source_tokenizer.to_json(), directory.target_tokenizer.to_json()) for directory in loaded]
+    for path, others in zip(paths[1:], tokenizers[1:], strict=True):
+        if others != tokenizers[0]:
             raise DataError(
                 f"{path} has another vocabulary than {paths[0]}, so they cannot translate together; an ensemble needs "
                 "models that were trained on the same data with the same tokenizer."

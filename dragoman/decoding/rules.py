@@ -14,13 +14,15 @@ from torch.nn.utils.rnn import pad_sequence
 from dragoman.decoding.search import Stepper
 
 Ban = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row. Returns the
-rows in which a token may not come next, and these tokens."""
+"""Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row (rows).
+
+It returns pairs: the rows in which a token may not come next (bans), and these tokens (bans).
+"""
 
 LONGEST_PHRASE = 32
 """Most tokens of a phrase whose copies are counted in a source; longer ones are no figure of speech."""
 PATIENCE = 2
-"""Times that the guard may stop the best hypothesis of a sentence before all hypotheses of the sentence must end."""
+"""Number of times that the guard stops the best hypothesis of a sentence before the sentence must end."""
 
 
 class RuledStepper:
@@ -44,9 +46,11 @@ class RuledStepper:
         length limit.
         """
         self.stepper, self.bans, self.guard, self.end, self.given = stepper, bans, guard, end, given
-        self.loops = torch.zeros(len(prefixes), dtype=torch.long)
+        self.stops = torch.zeros(len(prefixes), dtype=torch.long)
+        """How often the guard has stopped the best hypothesis of each sentence."""
         self.sentences = torch.arange(len(prefixes))
-        self.history = torch.empty(len(prefixes), 0, dtype=torch.long)
+        """The sentence of each row."""
+        self.history = torch.empty(len(prefixes), 0, dtype=torch.long)  # (rows, length)
         self.prefixes = pad_sequence(
             [torch.tensor(ids, dtype=torch.long) for ids in prefixes], batch_first=True, padding_value=-1
         )
@@ -57,9 +61,9 @@ class RuledStepper:
         self.history = torch.cat([self.history, tokens[:, None]], dim=1)
         forced = self.prefixes[self.sentences, position] if position < self.prefixes.size(1) else None
         if self.guard is not None:
-            self._end_loops(log_probs, *_at(forced, *self.guard(self.history, self.sentences)))
+            self._end_loops(log_probs, *_where_free(forced, *self.guard(self.history, self.sentences)))
         for ban in self.bans:
-            log_probs[_at(forced, *ban(self.history, self.sentences))] = -torch.inf
+            log_probs[_where_free(forced, *ban(self.history, self.sentences))] = -torch.inf
         if forced is not None:
             rows, tokens = (forced >= 0).nonzero().flatten(), forced[forced >= 0]
             _allow_only(log_probs, rows, tokens)
@@ -72,25 +76,27 @@ class RuledStepper:
         self.sentences, self.history = self.sentences[rows], self.history[rows]
 
     def _end_loops(self, log_probs: Tensor, rows: Tensor, banned: Tensor) -> None:
+        """Ban tokens that would repeat a phrase, and end the sentences that would go on to repeat themselves."""
         if not len(rows):
             return
-        best = torch.ones_like(self.sentences, dtype=torch.bool)
-        best[1:] = self.sentences[1:] != self.sentences[:-1]
-        wanted = (log_probs[rows].argmax(1).cpu() == banned) & best[rows]
-        self.loops[self.sentences[rows[wanted]]] += 1
+        is_best = torch.ones_like(self.sentences, dtype=torch.bool)
+        is_best[1:] = self.sentences[1:] != self.sentences[:-1]
+        is_stopped = (log_probs[rows].argmax(1).cpu() == banned) & is_best[rows]
+        self.stops[self.sentences[rows[is_stopped]]] += 1
         log_probs[rows, banned] = -torch.inf
         if self.end is not None:
-            hopeless = (self.loops[self.sentences] >= PATIENCE).nonzero().flatten()
+            hopeless = (self.stops[self.sentences] >= PATIENCE).nonzero().flatten()
             _allow_only(log_probs, hopeless, torch.full_like(hopeless, self.end))
 
 
-def _at(forced: Tensor | None, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Indices into (rows, vocab), restricted to rows without a forced token."""
+def _where_free(forced: Tensor | None, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices into (rows, vocab), restricted to rows without a forced token; `forced` has -1 or the token of each."""
     free = slice(None) if forced is None else forced[rows] < 0
     return rows[free], tokens[free]
 
 
 def _allow_only(log_probs: Tensor, rows: Tensor, tokens: Tensor) -> None:
+    """Ban all tokens of each of these rows but one."""
     kept = log_probs[rows, tokens]
     log_probs[rows] = -torch.inf
     log_probs[rows, tokens] = kept
@@ -103,30 +109,34 @@ class RepetitionGuard:
     def __init__(self, copies: Sequence[int], times: Sequence[int]):
         """For each sentence how often a phrase may occur in a row, 2 or more, and three tokens anywhere."""
         self.copies, self.times = torch.tensor(copies), torch.tensor(times)
-        self.levels, self.fewest = sorted(set(copies)), min(times)
+        self.different_copies, self.fewest_times = sorted(set(copies)), min(times)
 
     def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        found = [*self._in_a_row(history, sentences), *self._anywhere(history, sentences)]
-        rows, tokens = (torch.cat(each) for each in zip((_NONE, _NONE), *found, strict=True))
-        return rows, tokens
+        bans = [*self._in_a_row(history, sentences), *self._anywhere(history, sentences)]
+        if not bans:
+            return _NONE, _NONE
+        rows, tokens = zip(*bans, strict=True)
+        return torch.cat(rows), torch.cat(tokens)
 
     def _in_a_row(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        for copies in self.levels:
+        """Bans on one copy too many of a phrase in a row."""
+        for copies in self.different_copies:
             longest = history.size(1) // (copies + 1)
             # A phrase of n tokens only repeats if the last token also occurred n tokens before, which is rare.
-            again = (history[:, -1 - longest : -1] == history[:, -1:]).any(0)
-            for size in (longest - again.nonzero().flatten()).tolist():
+            recurs = (history[:, -1 - longest : -1] == history[:, -1:]).any(0)
+            for size in (longest - recurs.nonzero().flatten()).tolist():
                 # With the token `size` before the next, these would be one copy too many.
                 tail = history[:, -((copies + 1) * size - 1) :]
-                periodic = (tail[:, size:] == tail[:, :-size]).all(1) & (self.copies[sentences] == copies)
-                rows = periodic.nonzero().flatten()
+                is_periodic = (tail[:, size:] == tail[:, :-size]).all(1) & (self.copies[sentences] == copies)
+                rows = is_periodic.nonzero().flatten()
                 yield rows, history[rows, -size]
 
     def _anywhere(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Bans on the third of three tokens that occur often enough, wherever they are."""
         # Where the last two tokens occurred before; few pairs have occurred several times.
-        before = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
-        for row in (before.sum(1) >= self.fewest).nonzero().flatten().tolist():
-            following = history[row, 2:][before[row]]
+        occurs = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
+        for row in (occurs.sum(1) >= self.fewest_times).nonzero().flatten().tolist():
+            following = history[row, 2:][occurs[row]]
             tokens, counts = following.unique(return_counts=True)
             tokens = tokens[counts >= self.times[sentences[row]]]
             yield torch.full_like(tokens, row), tokens
@@ -183,23 +193,27 @@ class WholeCharacters:
         # In UTF-8, the bytes 0x80 to 0xBF continue a character.
         rests = [token.lstrip(bytes(range(0x80, 0xC0))) for token in tokens]
         self.continued = torch.tensor([len(token) - len(rest) for token, rest in zip(tokens, rests, strict=True)])
+        """Number of bytes at the beginning of each token that continue a character."""
         self.begins = torch.tensor([bool(rest) or not token for token, rest in zip(tokens, rests, strict=True)])
-        self.open = torch.tensor(list(map(_open_bytes, rests)))
+        """Whether each token begins a character, or is special."""
+        self.open = torch.tensor([_open_bytes(rest) for rest in rests])
+        """Number of bytes that the last character of each token lacks."""
 
     def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        needed = torch.zeros_like(sentences)
-        for last in history[:, -4:].unbind(1):  # a character has four bytes at most
-            needed = torch.where(self.begins[last], self.open[last], needed - self.continued[last])
+        needed = torch.zeros_like(sentences)  # bytes that the last character of each row lacks
+        for tokens in history[:, -4:].unbind(1):  # a character has four bytes at most
+            needed = torch.where(self.begins[tokens], self.open[tokens], needed - self.continued[tokens])
         fits = torch.where(self.begins, self.continued == needed[:, None], self.continued <= needed[:, None])
         rows, tokens = (~fits).nonzero().unbind(1)
         return rows, tokens
 
 
 def _open_bytes(token: bytes) -> int:
-    """How many bytes the last character lacks."""
+    """Number of bytes that the last character of a token lacks."""
     for count, byte in enumerate(reversed(token), start=1):
-        if byte < 0x80:
+        if byte < 0x80:  # ASCII
             break
-        if byte >= 0xC0:
-            return 2 + (byte >= 0xE0) + (byte >= 0xF0) - count
+        if byte >= 0xC0:  # the first byte of a character, which tells its length
+            length = 2 + (byte >= 0xE0) + (byte >= 0xF0)
+            return length - count
     return 0

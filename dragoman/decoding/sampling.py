@@ -15,17 +15,18 @@ from dragoman.decoding.search import Hypothesis, SearchOptions, Stepper, greedy_
 
 @dataclass(frozen=True)
 class Sampler:
-    """A choice for `greedy_search`: one token a row, from the log-probabilities and a random number in [0, 1)."""
+    """Choice for `greedy_search`: one token a row, from the log-probabilities and a random number in [0, 1)."""
 
     numbers: Float[Tensor, "sentences positions"]
-    """Random numbers, drawn for each sentence alone (`random_numbers`): other sentences of the batch change nothing."""
+    """Random numbers in [0, 1), drawn for each sentence by itself, so that its translation is the same in any batch."""
     config: DecodingConfig
     """Its `temperature`, `top_k` and `top_p` are used: `top_p` among the `top_k` most probable tokens."""
 
     def __call__(
         self, log_probs: Float[Tensor, "rows vocab"], sentences: Int[Tensor, " rows"], position: int
     ) -> Int[Tensor, " rows"]:
-        count = min(self.config.top_k or log_probs.size(-1), log_probs.size(-1))
+        vocab = log_probs.size(-1)
+        count = min(self.config.top_k or vocab, vocab)
         values, tokens = log_probs.double().topk(count, dim=-1)  # sorted, the most probable first
         probabilities = (values / self.config.temperature).softmax(-1)
         sums = probabilities.cumsum(-1)
@@ -51,14 +52,17 @@ def sample_search(
 
     `stepper` has as many rows for each sentence, one after another; `options` has one limit for each.
     """
-    count, limits = config.n_best, repeated(options.max_lengths, config.n_best)
+    count = config.n_best
+    limits = repeated(options.max_lengths, count)
     numbers = [
-        random_numbers(config.seed, row % count, sources[row // count], limit) for row, limit in enumerate(limits)
+        random_numbers(config.seed, sample, source, limit)
+        for source, limit in zip(sources, options.max_lengths, strict=True)
+        for sample in range(count)
     ]
     sampler = Sampler(pad_sequence(numbers, batch_first=True), config)
-    found = greedy_search(stepper, replace(options, max_lengths=limits), sampler)
-    groups = [found[start : start + count] for start in range(0, len(found), count)]
-    return [sorted((hypothesis for (hypothesis,) in group), key=rank) for group in groups]
+    rows = greedy_search(stepper, replace(options, max_lengths=limits), sampler)
+    samples = [hypothesis for (hypothesis,) in rows]
+    return [sorted(samples[start : start + count], key=rank) for start in range(0, len(samples), count)]
 
 
 def repeated(items: list[Any], times: int) -> list[Any]:

@@ -5,7 +5,8 @@ Rows are hypotheses. Those of one sentence are adjacent, and finished sentences 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import cache
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,7 @@ from torch import Tensor
 
 @runtime_checkable
 class Stepper(Protocol):
-    """What search needs to know of a model."""
+    """Decodes a batch step by step: all that a search knows of a model."""
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         """Add a token to each row; return the log-probabilities of the next, which the caller may overwrite."""
@@ -72,10 +73,11 @@ Choice = Callable[[Tensor, Tensor, int], Tensor]
 
 def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
     """The choice of greedy search: as `argmax`, some five times as fast on a CPU."""
-    blocks = _in_blocks(log_probs)
-    best = blocks.amax(-1).argmax(-1, keepdim=True)
-    inside = blocks.gather(1, best[:, :, None].expand(-1, -1, blocks.size(2)))[:, 0].argmax(-1)
-    return best[:, 0] * blocks.size(2) + inside
+    blocks = _in_blocks(log_probs)  # (rows, blocks, block size)
+    size = blocks.size(2)
+    best_block = blocks.amax(-1).argmax(-1, keepdim=True)  # (rows, 1)
+    scores = blocks.gather(1, best_block[:, :, None].expand(-1, -1, size))[:, 0]  # (rows, block size)
+    return best_block[:, 0] * size + scores.argmax(-1)
 
 
 @torch.inference_mode()
@@ -111,7 +113,7 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
 @torch.inference_mode()
 def beam_search(stepper: Stepper, beams: "Beams") -> list[list[Hypothesis]]:
     """Advance `beams` until all sentences are done; returns the hypotheses of each sentence, best first."""
-    first = torch.full((len(beams.live),), beams.options.bos_id)
+    first = torch.full((len(beams.state.sentences),), beams.options.bos_id)
     # The first step has one row for each sentence; from here on each has `beam_size`.
     rows, tokens = beams.advance(stepper.step(first)[:, None])
     while len(rows):
@@ -121,6 +123,60 @@ def beam_search(stepper: Stepper, beams: "Beams") -> list[list[Hypothesis]]:
     return beams.results()
 
 
+@dataclass
+class BeamState:
+    """The live prefixes of a beam search, for the sentences that are not done.
+
+    Each sentence has one empty prefix before the first step, and `beam_size` prefixes after every step.
+    """
+
+    sentences: Int[Tensor, " live"]
+    """Index of each sentence in the batch, in rising order."""
+    limits: Int[Tensor, " live"]
+    """Most tokens of each sentence's translation, end of sentence included."""
+    score_to_beat: Float[Tensor, " live"]
+    """A prefix has to score above this for its sentence to be searched on; -inf until enough hypotheses have ended."""
+    totals: Float[Tensor, "live beam"]
+    """Log-probability of each prefix in nats, as float64; -inf for an impossible one that only fills up the beam."""
+    history: Int[Tensor, "live beam length"]
+    """Tokens of each prefix, without the begin of sentence."""
+
+    @classmethod
+    def initial(cls, max_lengths: Sequence[int]) -> Self:
+        """An empty prefix for each sentence."""
+        count = len(max_lengths)
+        return cls(
+            sentences=torch.arange(count),
+            limits=torch.tensor(max_lengths, dtype=torch.long),
+            score_to_beat=torch.full((count,), -torch.inf, dtype=torch.float64),
+            totals=torch.zeros(count, 1, dtype=torch.float64),
+            history=torch.empty(count, 1, 0, dtype=torch.long),
+        )
+
+    @property
+    def length(self) -> int:
+        """Tokens of every prefix."""
+        return self.history.size(2)
+
+    def extend(self, parents: Tensor, tokens: Tensor, totals: Tensor) -> None:
+        """Replace the prefixes by continuations: prefix `parents`, then `tokens`; all arguments are (live, beam)."""
+        history = self.history.gather(1, parents[:, :, None].expand(-1, -1, self.length))
+        self.history = torch.cat([history, tokens[:, :, None]], dim=2)
+        self.totals = totals
+
+    def keep(self, rows: Int[Tensor, " kept"]) -> None:
+        """Keep the sentences in these rows and forget the others."""
+        self.sentences = self.sentences[rows]
+        self.limits = self.limits[rows]
+        self.score_to_beat = self.score_to_beat[rows]
+        self.totals = self.totals[rows]
+        self.history = self.history[rows]
+
+
+Ranking = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""Function with the arguments and results of `best_continuations`."""
+
+
 class Beams:
     """The `beam_size` best live prefixes of each sentence, and the hypotheses that have ended.
 
@@ -128,42 +184,34 @@ class Beams:
     the `beam_size` best. At its length limit its live prefixes are hypotheses too, ranked after all that have ended.
     """
 
-    def __init__(self, beam_size: int, options: SearchOptions, best: "Best | None" = None):
+    def __init__(self, beam_size: int, options: SearchOptions, best: Ranking | None = None):
         """`best` is another way to do what `best_continuations` does."""
-        count = len(options.max_lengths)
-        self.beam_size, self.options, self.best = beam_size, options, best or best_continuations
-        self.ended: list[list[Hypothesis]] = [[] for _ in range(count)]
-        self.live, self.limits = torch.arange(count), torch.tensor(options.max_lengths)
-        self.least = torch.full((count,), -torch.inf, dtype=torch.float64)
-        """`needed` of each live sentence."""
-        self.length = 0
-        self.totals = torch.zeros(count, 1, dtype=torch.float64)  # (live, beam)
-        self.history = torch.empty(count, 1, 0, dtype=torch.long)  # (live, beam, length)
+        self.beam_size, self.options = beam_size, options
+        self.best = best or best_continuations
+        self.ended: list[list[Hypothesis]] = [[] for _ in options.max_lengths]
+        self.state = BeamState.initial(options.max_lengths)
 
     def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         """Twice as many continuations of each sentence as it has beams, the ones to prefer first.
 
         Returns their totals and their flat indices into (beam, vocab). Other kinds of beam search differ here.
         """
-        return self.best(log_probs, self.totals, 2 * self.beam_size)
+        return self.best(log_probs, self.state.totals, 2 * self.beam_size)
 
     def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
         """Take the best continuations; returns the rows to keep and the next token of each."""
-        self.length += 1
-        sentences, width, vocab = log_probs.shape
-        totals, candidates = self.candidates(log_probs)
+        sentences, beam, vocab = log_probs.shape
+        totals, candidates = self.candidates(log_probs)  # (live, 2 * beam_size)
         parents, tokens = candidates // vocab, candidates % vocab
         ends = (tokens == self.options.eos_id) & (totals > -torch.inf)
-        at, candidate = ends[:, : self.beam_size].nonzero().unbind(1)
-        self._end(at, self.history[at, parents[at, candidate]], totals[at, candidate], finished=True)
+        rows, best = ends[:, : self.beam_size].nonzero().unbind(1)
+        self._end(rows, self.state.history[rows, parents[rows, best]], totals[rows, best], finished=True)
         # At most half of the candidates end, so that `beam_size` prefixes are left.
         going_on = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
-        totals, parents, tokens = (t.gather(1, going_on) for t in (totals, parents, tokens))
-        self.totals = totals
-        history = self.history.gather(1, parents[:, :, None].expand(-1, -1, self.history.size(2)))
-        self.history = torch.cat([history, tokens[:, :, None]], dim=2)
+        parents, tokens = parents.gather(1, going_on), tokens.gather(1, going_on)
+        self.state.extend(parents, tokens, totals.gather(1, going_on))
         kept = self._drop_done()
-        rows = parents + torch.arange(sentences)[:, None] * width
+        rows = parents + torch.arange(sentences)[:, None] * beam
         return rows[kept].flatten(), tokens[kept].flatten()
 
     def needed(self, ended: list[Hypothesis]) -> float:
@@ -174,31 +222,27 @@ class Beams:
         """The best hypotheses of each sentence, best first."""
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
-    def _end(self, sentences: Tensor, histories: Tensor, totals: Tensor, *, finished: bool) -> None:
-        owners = self.live[sentences].tolist()
-        for owner, tokens, total in zip(owners, histories.tolist(), totals.tolist(), strict=True):
-            self.ended[owner].append(self.options.hypothesis(tokens, total, finished))
-        for sentence, owner in dict(zip(sentences.tolist(), owners, strict=True)).items():
-            if len(self.ended[owner]) >= self.beam_size:
-                self.least[sentence] = self.needed(self.ended[owner])
+    def _end(self, rows: Tensor, histories: Tensor, totals: Tensor, *, finished: bool) -> None:
+        """Record hypotheses: the live sentence, the tokens and the log-probability of each."""
+        sentences = self.state.sentences[rows].tolist()
+        for sentence, tokens, total in zip(sentences, histories.tolist(), totals.tolist(), strict=True):
+            self.ended[sentence].append(self.options.hypothesis(tokens, total, finished))
+        for row, sentence in dict(zip(rows.tolist(), sentences, strict=True)).items():
+            if len(self.ended[sentence]) >= self.beam_size:
+                self.state.score_to_beat[row] = self.needed(self.ended[sentence])
 
     def _drop_done(self) -> Tensor:
-        """Forget the sentences that are done; returns the indices of the others."""
-        hope = self.totals.amax(dim=1) / self.length**self.options.length_penalty
-        full = hope <= self.least
-        cut = ~full & (self.limits <= self.length)
-        if cut.any():
-            at, beam = (cut[:, None] & (self.totals > -torch.inf)).nonzero().unbind(1)
-            self._end(at, self.history[at, beam], self.totals[at, beam], finished=False)
-        kept = (~(full | cut)).nonzero().flatten()
-        self.live, self.limits, self.least, self.totals, self.history = (
-            t[kept] for t in (self.live, self.limits, self.least, self.totals, self.history)
-        )
+        """Forget the sentences that are done; returns the rows of the others."""
+        state = self.state
+        best_score = state.totals.amax(dim=1) / state.length**self.options.length_penalty
+        is_complete = best_score <= state.score_to_beat
+        is_truncated = ~is_complete & (state.limits <= state.length)
+        if is_truncated.any():
+            rows, beams = (is_truncated[:, None] & (state.totals > -torch.inf)).nonzero().unbind(1)
+            self._end(rows, state.history[rows, beams], state.totals[rows, beams], finished=False)
+        kept = (~(is_complete | is_truncated)).nonzero().flatten()
+        state.keep(kept)
         return kept
-
-
-Best = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-"""As `best_continuations`."""
 
 
 def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -207,15 +251,16 @@ def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[T
     Where there are fewer, totals of -inf follow.
     """
     vocab, totals = log_probs.size(2), totals.to(log_probs.device)
-    blocks = _in_blocks(log_probs)
+    blocks = _in_blocks(log_probs)  # (live, beam, blocks, block size)
     number, size = blocks.shape[2:]
     # The best are in the blocks with the best maxima.
     maxima = (blocks.amax(3) + totals[:, :, None]).flatten(1)
-    best = maxima.topk(min(count, maxima.size(1)), dim=1).indices
-    inside = torch.arange(size, device=best.device)
-    indices = (best[:, :, None] * size + inside).flatten(1)
-    values = blocks.flatten(1).gather(1, indices) + totals.gather(1, indices // (number * size))
-    indices = indices // (number * size) * vocab + (indices % (number * size)).clamp(max=vocab - 1)
+    best_blocks = maxima.topk(min(count, maxima.size(1)), dim=1).indices
+    inside = torch.arange(size, device=best_blocks.device)
+    indices = (best_blocks[:, :, None] * size + inside).flatten(1)  # into (beam, blocks, block size)
+    beams, tokens = indices // (number * size), indices % (number * size)
+    values = blocks.flatten(1).gather(1, indices) + totals.gather(1, beams)
+    indices = beams * vocab + tokens.clamp(max=vocab - 1)
     missing = count - indices.size(1)
     if missing > 0:
         values, indices = F.pad(values, (0, missing), value=-torch.inf), F.pad(indices, (0, missing))
@@ -229,7 +274,16 @@ def _in_blocks(scores: Tensor) -> Tensor:
     Most blocks need only their maximum. On a CPU, a maximum is far quicker than an argmax or a ranking.
     """
     vocab = scores.size(-1)
-    size = next((n for n in range(32, 15, -1) if vocab % n == 0), 25)
+    size = _block_size(vocab)
     if vocab % size:
         scores = F.pad(scores, (0, -vocab % size), value=-torch.inf)
     return scores.unflatten(-1, (-1, size))
+
+
+@cache
+def _block_size(vocab: int) -> int:
+    """The largest size from 32 down to 16 that divides the vocabulary, which needs no copy; else 25."""
+    for size in range(32, 15, -1):
+        if vocab % size == 0:
+            return size
+    return 25

@@ -19,7 +19,7 @@ class ModelStepper:
         self.sentences = torch.arange(len(source_ids))
         """For each row, the row of the memory that it reads."""
         self._log_probs = torch.empty(0)
-        """Memory for the log-probabilities of each step: fresh memory is slower than the product that fills it."""
+        """Buffer for the log-probabilities of each step: new memory is slower than the product that fills it."""
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         tokens = tokens.to(self.device)[:, None]
@@ -32,7 +32,8 @@ class ModelStepper:
         return log_probs
 
     def reorder(self, rows: Int[Tensor, " kept"]) -> None:
-        sentences, memory_rows = self.sentences[rows], None
+        sentences = self.sentences[rows]
+        memory_rows = None  # all rows of the memory are kept
         if not torch.equal(sentences, self.sentences):
             remaining, self.sentences = torch.unique_consecutive(sentences, return_inverse=True)
             if not torch.equal(remaining, torch.arange(len(self.memory))):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor
@@ -25,15 +26,15 @@ _JOINTS = "'’-–/([{“„"
 
 @dataclass(frozen=True)
 class Term:
-    """What must appear, in one of its spellings."""
+    """A text that must appear in a translation, in one of its spellings."""
 
     text: str
     spelling: list[int]
-    """Its tokens after a space."""
+    """Its tokens where it follows a space."""
     joined: list[int] | None = None
     """Its tokens without a space before it, such as after an apostrophe; None if it cannot be joined."""
     words: int = 1
-    """Words of its source."""
+    """Number of words of the source term."""
     span: tuple[float, float] = (0.0, 1.0)
     """Start and end of the source term, as shares of the characters of the sentence."""
 
@@ -42,35 +43,45 @@ class Term:
         return len(re.findall(whole(re.escape(self.text), self.text), text)) if self.text in text else 0
 
 
-Edit = tuple[int, int, list[int]]
-"""Start and stop of the tokens that are replaced, and the new tokens."""
+class Edit(NamedTuple):
+    """The replacement of some tokens of a translation by others."""
+
+    start: int
+    stop: int
+    """Index after the last token that is replaced."""
+    tokens: list[int]
+    """The new tokens."""
+
+    def overlaps(self, other: "Edit") -> bool:
+        """Whether both replace the same token."""
+        return self.start < other.stop and other.start < self.stop
 
 
-def placed(terms: Sequence[Term], edits: Sequence[Edit | None], missing: Mapping[str, int]) -> list[Edit]:
+def needed_edits(terms: Sequence[Term], edits: Sequence[Edit | None], missing: Mapping[str, int]) -> list[Edit]:
     """The edits of terms, each of which has one or none, that put in what is missing.
 
     Where two occurrences of one term would replace the same words, the translation says both with one word.
     """
-    kept: list[tuple[str, Edit]] = []
+    kept: dict[str, list[Edit]] = {term.text: [] for term in terms}
+    needed = []
     for term, edit in zip(terms, edits, strict=True):
-        same = [other for text, other in kept if text == term.text]
-        if edit and len(same) < missing[term.text] and not any(_overlap(edit, other) for other in same):
-            kept.append((term.text, edit))
-    return [edit for _, edit in kept]
+        same_term = kept[term.text]
+        if edit is None or len(same_term) >= missing[term.text]:
+            continue
+        if not any(edit.overlaps(earlier) for earlier in same_term):
+            same_term.append(edit)
+            needed.append(edit)
+    return needed
 
 
-def _overlap(first: Edit, second: Edit) -> bool:
-    return first[0] < second[1] and second[0] < first[1]
-
-
-def edited(tokens: list[int], edits: Iterable[Edit]) -> list[int]:
+def with_edits(tokens: list[int], edits: Iterable[Edit]) -> list[int]:
     """The tokens with all edits; of those that overlap, the later one comes after the earlier one."""
-    found: list[int] = []
-    done = 0
-    for start, stop, new in sorted(edits):
-        found += [*tokens[done:start], *new]
-        done = max(done, stop)
-    return found + tokens[done:]
+    result: list[int] = []
+    copied = 0  # tokens that are in the result already, or replaced
+    for edit in sorted(edits):
+        result += [*tokens[copied : edit.start], *edit.tokens]
+        copied = max(copied, edit.stop)
+    return result + tokens[copied:]
 
 
 class TermPlacer:
@@ -79,6 +90,7 @@ class TermPlacer:
     def __init__(self, source: Tokenizer, target: Tokenizer):
         self.source, self.target = source, target
         pieces = target.pieces(range(target.vocab_size))
+        # Of each target token: whether it is a space, has a letter, joins words, or follows without a space.
         self._spaces = {index for index, piece in enumerate(pieces) if piece == "▁"}
         self._is_word = [bool(_LETTER.match(piece.lstrip("▁"))) for piece in pieces]
         self._is_joint = [piece == "▁" or piece[-1:] in _JOINTS for piece in pieces]
@@ -89,15 +101,16 @@ class TermPlacer:
         text = self.target.decode(tokens) if terms else ""
         wanted = Counter(term.text for term in terms)
         for term in {term.text: term for term in terms}.values():
-            own = term.spelling
-            wanted[term.text] -= max(term.count(text), tokens.count(own[0]) if len(own) == 1 else 0)
+            as_token = tokens.count(term.spelling[0]) if len(term.spelling) == 1 else 0
+            wanted[term.text] -= max(term.count(text), as_token)
         return +wanted
 
-    def slot(self, source: list[int], own: int, new: int) -> Term:
-        """The token `new` of the target as the term for the token `own` of the source."""
-        index, sizes = source.index(own), self._sizes(source)
+    def slot_term(self, source: list[int], source_slot: int, target_slot: int) -> Term:
+        """The token of a slot in the target as the term for the slot in the source."""
+        index, sizes = source.index(source_slot), self._sizes(source)
         before, total = sum(sizes[:index]), sum(sizes)
-        return Term(self.target.decode([new]), [new], span=(before / total, (before + sizes[index]) / total))
+        span = before / total, (before + sizes[index]) / total
+        return Term(self.target.decode([target_slot]), [target_slot], span=span)
 
     def edits(
         self, term: Term, source: list[int], tokens: list[int], weights: Float[Tensor, "tgt_len src_len"], begin: int
@@ -108,48 +121,63 @@ class TermPlacer:
         """
         words = [index for index, token in enumerate(tokens) if index >= begin and self._is_word[token]]
         if not words:
-            return [(len(tokens), len(tokens), term.spelling)]
-        own = self._positions(source, term)
-        attention = weights[:, own].sum(1).tolist()
+            return [Edit(len(tokens), len(tokens), term.spelling)]
+        source_tokens = self._positions(source, term)
+        attention = weights[:, source_tokens].sum(1).tolist()
         best = max(words, key=attention.__getitem__)
         near = {self._word(tokens, i, begin) for i in words if attention[i] >= NEARLY * attention[best]}
         if term.words > 1:
-            near |= {self._word(tokens, i, begin) for i in words if int(weights[i].argmax()) in own}
-        start, stop = self._word(tokens, best, begin)
-        while beside := [w for w in near if w[0] == self._after(tokens, stop) or self._after(tokens, w[1]) == start]:
-            start, stop = min(start, beside[0][0]), max(stop, beside[0][1])
+            near |= {self._word(tokens, i, begin) for i in words if int(weights[i].argmax()) in source_tokens}
+        start, stop = self._with_adjacent(self._word(tokens, best, begin), near, tokens)
         if term.count(self.target.decode(tokens[start:stop])):
             return []
-        joined = [i > 0 and self._is_joint[tokens[i - 1]] for i in range(stop)]
-        inside = [i for i in range(start, stop) if tokens[i] not in self._spaces]
-        begins = [i for i in inside if i == start or joined[i] or not self._is_attached[tokens[i]]]
+        # At least as many words are replaced as the source term has.
         replaced = sorted(word for word in near if start <= word[0] < stop)
-        last = replaced[-min(term.words, len(replaced))]  # at least as many words are replaced as the source term has
-        begins = [i for i in begins if i < last[1]]
-        return [(i, stop, term.joined if joined[i] and term.joined else term.spelling) for i in begins]
+        _, last_stop = replaced[-min(term.words, len(replaced))]
+        edits = []
+        for index in range(start, min(stop, last_stop)):
+            token = tokens[index]
+            is_joined = index > 0 and self._is_joint[tokens[index - 1]]
+            begins_word = index == start or is_joined or not self._is_attached[token]
+            if begins_word and token not in self._spaces:
+                spelling = term.joined if is_joined and term.joined else term.spelling
+                edits.append(Edit(index, stop, spelling))
+        return edits
+
+    def _with_adjacent(self, word: tuple[int, int], near: set[tuple[int, int]], tokens: list[int]) -> tuple[int, int]:
+        """The tokens of a word and of those of `near` that are next to it, or next to one of these."""
+        start, stop = word
+        while beside := [w for w in near if w[0] == self._after(tokens, stop) or self._after(tokens, w[1]) == start]:
+            start, stop = min(start, beside[0][0]), max(stop, beside[0][1])
+        return start, stop
 
     def _positions(self, source: list[int], term: Term) -> list[int]:
         """The source tokens of a term; a token has a character if it has its first byte."""
         sizes = self._sizes(source)
         start, stop = (round(share * sum(sizes), 6) for share in term.span)
-        ends = enumerate(zip(sizes, accumulate(sizes), strict=True))
-        return [index for index, (size, end) in ends if end - size < stop and end > start]
+        positions = []
+        for position, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
+            if end - size < stop and end > start:
+                positions.append(position)
+        return positions
 
     def _sizes(self, source: list[int]) -> list[int]:
-        """Characters of each token."""
-        return [sum(byte & 0xC0 != 0x80 for byte in each) for each in self.source.token_bytes(source)]
+        """Number of characters of each token; bytes from 0x80 to 0xBF continue one."""
+        return [sum(byte & 0xC0 != 0x80 for byte in token) for token in self.source.token_bytes(source)]
 
     def _after(self, tokens: list[int], stop: int) -> int:
-        """The token that the word after one which ends at `stop` may begin with."""
-        return stop + (tokens[stop : stop + 1] != [] and tokens[stop] in self._spaces)
+        """Index of the token with which the next word begins, if a word ends before `stop`."""
+        is_space = stop < len(tokens) and tokens[stop] in self._spaces
+        return stop + is_space
 
     def _word(self, tokens: list[int], index: int, begin: int) -> tuple[int, int]:
-        """The first token of the word that a token is part of, and the one after its last, joined ones included."""
+        """Start and stop of the word that a token is part of; words that are joined to each other count as one."""
         start, stop = index, index + 1
         while start > begin and self._is_attached[tokens[start]] and tokens[start - 1] not in self._spaces:
             start -= 1
         for end, token in enumerate(tokens[stop:], start=stop + 1):
             if not self._is_attached[token] or not (self._is_word[token] or self._is_joint[token]):
                 break
-            stop = end if self._is_word[token] else stop
+            if self._is_word[token]:
+                stop = end
         return start, stop

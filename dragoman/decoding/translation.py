@@ -2,12 +2,17 @@
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from dragoman.decoding.alignment import Alignment, pharaoh
 from dragoman.text.characters import one_line
 
 
-@dataclass(frozen=True)
+def _without_none(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if value is not None}
+
+
+@dataclass(frozen=True, repr=False)
 class Translation:
     """One translation of one sentence."""
 
@@ -18,16 +23,25 @@ class Translation:
     tokens: list[str]
     """The target pieces, without begin and end of sentence."""
     alignment: Alignment | None = None
-    """Pairs of a source word and a target word, counted from 0; None if not asked for."""
+    """Pairs of a source word and a target word, counted from 0; None without `alignments`."""
     alternatives: list["Translation"] | None = None
-    """With `n_best` above 1: the other translations, best first."""
+    """The other translations, best first; None unless `n_best` is above 1."""
     warning: str | None = None
-    """What went wrong with the text, such as a sentence that was too long and was cut; mostly None."""
+    """A problem with the text, such as a sentence that was too long and was cut; mostly None."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Translation {self.text!r}, score {self.score:.3f}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dict for JSON, those of alternatives too; fields that were not asked for are left out."""
+        return asdict(self, dict_factory=_without_none)
 
     def to_json(self) -> str:
-        """One line of JSON; fields that were not asked for are left out."""
-        found = asdict(self, dict_factory=lambda fields: {name: value for name, value in fields if value is not None})
-        return json.dumps(found, ensure_ascii=False)
+        """One line of JSON, with the fields of `to_dict`."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def to_rows(self, number: int | None = None) -> list[str]:
         """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
@@ -36,7 +50,9 @@ class Translation:
             before = [] if number is None else [str(number), f"{translation.score:.4f}"]
             after = [] if translation.alignment is None else [pharaoh(translation.alignment)]
             text = one_line(translation.text)
-            rows.append("\t".join([*before, text.replace("\t", " ") if before or after else text, *after]))
+            if before or after:
+                text = text.replace("\t", " ")
+            rows.append("\t".join([*before, text, *after]))
         return rows
 
 
@@ -52,9 +68,13 @@ class TranslationScore:
     token_log_probs: list[float]
     """The log-probability of each piece and of the end of sentence, in nats."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dict for JSON."""
+        return asdict(self)
+
     def to_json(self) -> str:
         """One line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def to_row(self) -> str:
         """Score, log-probability and number of tokens with the end of sentence, tab-separated."""

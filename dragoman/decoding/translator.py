@@ -1,28 +1,32 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
-import copy
+import time
+import warnings
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, repeat, starmap
+from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import torch
 
-from dragoman.config.decoding import DecodingConfig
+from dragoman.config.decoding import DecodingConfig, DecodingOptions
+from dragoman.config.elsewhere import no_attribute
 from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.batch import BatchWork, Sentence, batches_by_length
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
-from dragoman.decoding.precision import batch_tokens, ready
+from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts
+from dragoman.decoding.precision import Precision, batch_tokens, ready
 from dragoman.decoding.search import Hypothesis
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
-from dragoman.errors import UsageError
+from dragoman.errors import SentenceCut, UsageError
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.system.device import limit_kernel_caches
+from dragoman.system.device import available_device, limit_kernel_caches
 from dragoman.system.processes import Workers
 from dragoman.text.characters import has_letters, has_words, without_label
 from dragoman.text.tokenizers.placeholders import Prepared
@@ -32,14 +36,47 @@ PAIR_TOKENS = 2048
 SHORT_PREFIX = 6
 """Characters of a prefix, each of four tokens at most, that every translation has room for."""
 MOST_CHARACTERS = 2**20
-"""Most characters of the texts that `stream` holds at the same time. A longer text is translated by itself."""
+"""Most characters of the texts that a window buffers. A longer text is translated by itself."""
+WINDOW = 2048
+"""Most texts that are read before they are translated."""
+File = str | PathLike[str]
 
 
-class Translator:
-    """Translates with one model, or with the mean of several, and their tokenizers.
+@dataclass(frozen=True)
+class _Input:
+    """A sentence to translate."""
 
-    An empty or blank sentence stays as it is. A translation has at most `2 * source tokens + 20` tokens, besides those
-    of a prefix and of terms.
+    text: str
+    prepared: Prepared
+    """The sentence as it is encoded."""
+    prefix: str
+    """Text that its translation begins with."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A possible translation: its tokens, and the text that they stand for."""
+
+    hypothesis: Hypothesis
+    text: str
+
+
+class _HelpfulClass(type):
+    """Answers calls that other libraries have, such as `Translator.from_pretrained`, with ours."""
+
+    def __getattr__(cls, name: str) -> Any:
+        raise no_attribute(cls.__name__, name, (known for known in dir(cls) if known[0] != "_"))
+
+
+class Translator(metaclass=_HelpfulClass):
+    """Translates with one model, or with the mean of several.
+
+        translator = Translator.load("runs/en-fr")
+        print(translator.translate(["The red house is old."])[0].text)
+
+    An empty or blank text stays as it is. The translation of a sentence has at most `2 * source tokens + 20` tokens,
+    besides those of a prefix and of terms. Threads may share a translator. Sent to another process, it is loaded there
+    from its folder.
     """
 
     def __init__(
@@ -50,20 +87,20 @@ class Translator:
         precision: str = "float32",
         workers: int = 1,
     ):
-        """`precision` is float32, bfloat16 or auto (see `dragoman.system.device`).
-
-        With more than one of `workers`, on a CPU, this process forks as many, which suits a command more than a program
-        with threads of its own; `close` ends them, and so does a `with` block. The models of `ensemble` have the same
-        vocabulary, and the mean of all probabilities counts. Threads may share a translator.
-        """
+        """A translator from models in memory; `Translator.load` makes one from a folder, and explains the options."""
+        if not isinstance(directory, ModelDirectory):
+            raise UsageError(f"A translator is loaded from a folder: write Translator.load({str(directory)!r}).")
         limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
         directory.require_languages()
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.languages, self.directions = directory.languages, directory.directions
         self.device = next(directory.model.parameters()).device
-        models = [ready(each.model.eval(), precision) for each in (directory, *ensemble)]
+        models = [ready(part.model.eval(), precision) for part in (directory, *ensemble)]
         self.model = models[0]
+        self.path: Path | None = None
+        """The folder that the model was loaded from."""
+        self._loading: dict[str, Any] = {}
         self._directory = replace(directory, model=self.model)
         self._work = BatchWork(models, *directory.tokenizers)
         self.max_length = self._work.max_length
@@ -76,32 +113,70 @@ class Translator:
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: File,
         *,
         device: torch.device | str | None = None,
-        precision: str = "float32",
+        precision: Precision = "auto",
         workers: int = 1,
-        ensemble: Sequence[str | Path] = (),
+        ensemble: Sequence[File] = (),
         languages: tuple[str | None, str | None] = (None, None),
     ) -> Self:
-        """Load a model directory, or several that translate together.
+        """Load the translator in a folder, or several in `ensemble` with it, whose probabilities are averaged.
 
-        A model of many languages needs to know `languages`, source and target, unless its directory says them.
-        Raises `dragoman.errors.DataError` if one is no model directory or has other tokenizers than the first, and
-        `dragoman.errors.UsageError` for languages that the model does not have.
+        `device` is "cpu", "cuda" or "cuda:1", by default a GPU if there is one. `precision` is "float32", "bfloat16",
+        "int8" or "auto": eight bits on a CPU that has them, else what its processor is quick with. With more than one
+        of `workers`, on a CPU, this process forks as many, which suits a command more than a program with threads of
+        its own; `close` ends them, and so does a `with` block. A model of many languages needs to know `languages`,
+        source and target, unless its folder says them.
+
+        Raises `DataError` if the folder holds no whole model, or has other tokenizers than the first of an ensemble,
+        and `UsageError` for languages that the model does not have, or a device that is not there.
         """
-        first, *others = load_ensemble([path, *ensemble], device=device, languages=languages)
-        return cls(first, ensemble=others, precision=precision, workers=workers)
+        if isinstance(ensemble, str | PathLike):
+            raise UsageError("`ensemble` is a single path; write [path].")
+        loading = {
+            "device": device,
+            "precision": precision,
+            "workers": workers,
+            "ensemble": [Path(other) for other in ensemble],
+            "languages": checked_languages(languages),
+        }
+        paths = [Path(path), *loading["ensemble"]]
+        first, *others = load_ensemble(paths, device=available_device(device), languages=loading["languages"])
+        translator = cls(first, ensemble=others, precision=precision, workers=workers)
+        translator.path, translator._loading = Path(path), loading
+        return translator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            raise TypeError(
+                "This translator was made from a model in memory, so it cannot be sent to another process; save the "
+                "model and use Translator.load(path)."
+            )
+        return partial(type(self).load, **self._loading | {"languages": self.languages}), (self.path,)
+
+    def __repr__(self) -> str:
+        name = "a model in memory" if self.path is None else repr(str(self.path))
+        languages = ", {} to {}".format(*self.languages) if all(self.languages) else ""
+        return f"<Translator of {name}{languages}, on {self.device}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise no_attribute("A translator", name, (known for known in dir(self) if known[0] != "_"))
 
     def in_each_direction(self) -> list[Self]:
         """This translator, or one for each pair of languages of its model; they share everything else."""
-        return [self] if all(self.languages) or not self.directions else list(starmap(self._in, self.directions))
+        if all(self.languages) or not self.directions:
+            return [self]
+        return [self._speaking(source, target) for source, target in self.directions]
 
-    def _in(self, source: str | None, target: str) -> Self:
-        other, directory = copy.copy(self), self._directory.speaking(source, target)
-        other.source_tokenizer, other._preprocessor = directory.source_tokenizer, directory.preprocessor
-        other.languages = directory.languages
-        return other
+    def _speaking(self, source: str | None, target: str) -> Self:
+        """A translator that shares the model of this one, for one pair of its languages."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self))
+        directory = self._directory.speaking(source, target)
+        twin.source_tokenizer, twin._preprocessor = directory.source_tokenizer, directory.preprocessor
+        twin.languages = directory.languages
+        return twin
 
     def __enter__(self) -> Self:
         return self
@@ -117,48 +192,180 @@ class Translator:
 
     def translate(
         self,
-        sentences: Iterable[str],
+        texts: Iterable[str],
         config: DecodingConfig | None = None,
         *,
         prefixes: Sequence[str] | None = None,
-        **options: Any,
+        **options: Unpack[DecodingOptions],
     ) -> list[Translation]:
         """The best translation of each text, in the order given.
 
-        A text may have several sentences, which are translated one by one unless `split=False`.
-        `options` are fields of `DecodingConfig`, such as `beam_size=5`. They override those of `config`, which is by
-        default the search that the model was scored with.
-        `prefixes` are the beginnings of the translations, one for each, instead of one `prefix` for all.
-        Raises `dragoman.errors.UsageError` for options that make no sense.
+        A text may have several sentences, which are translated one by one unless `split=False`. `options` are fields of
+        `DecodingConfig`, such as `beam_size=5`. They override those of `config`, which is by default the search that
+        the model was scored with. `prefixes` are the beginnings of the translations, one for each, instead of one
+        `prefix` for all. A sentence that was too long and was cut is a warning, `dragoman.errors.SentenceCut`.
+
+        Raises `UsageError` for options that make no sense, and `DataError` for an item that is no text.
         """
-        if isinstance(sentences, str):
-            raise UsageError("`translate` takes a list of sentences, not one text; write [text].")
-        config = self._merged(config, options)
-        sentences = list(sentences)
-        prefixes = _one_each(sentences, prefixes, config)
-        self._check_prefixes(sentences, prefixes)
+        translations = self.translate_quietly(list(checked_texts(texts)), self._merged(config, options), prefixes)
+        _warn_of_cuts(translations)
+        return translations
+
+    def translate_quietly(
+        self, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] | None = None
+    ) -> list[Translation]:
+        """What `translate` does, for callers that show the `warning` of each translation themselves."""
+        prefixes = _one_for_each(texts, prefixes, config)
+        self._check_prefixes(texts, prefixes)
         splitter, translate = self._splitter(config), partial(self.translate_units, config=config)
-        return translate_texts(sentences, prefixes, splitter, translate, config=config)
+        return translate_texts(texts, prefixes, splitter, translate, config=config)
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        config: DecodingConfig | None = None,
+        *,
+        window: int = WINDOW,
+        **options: Unpack[DecodingOptions],
+    ) -> Iterator[Translation]:
+        """Translates any number of texts one after another, in the same memory; options are those of `translate`.
+
+        The first text is translated as soon as it has been read. As long as texts are read faster than they are
+        translated, more are taken together each time, up to `window`.
+        """
+        _check_window(window)
+        return self._streamed(checked_texts(texts), self._merged(config, options), window)
+
+    def _streamed(self, texts: Iterable[str], config: DecodingConfig, window: int) -> Iterator[Translation]:
+        waiting: list[str] = []
+        characters, done, together = 0, 0, 1
+
+        def translated() -> list[Translation]:
+            translations = self.translate_quietly(waiting, config)
+            _warn_of_cuts(translations, first=done, stacklevel=4)
+            return translations
+
+        begun = time.monotonic()
+        for text in texts:
+            waiting.append(text)
+            characters += len(text)
+            if len(waiting) < together and characters <= MOST_CHARACTERS:
+                continue
+            read = time.monotonic()
+            translations = translated()
+            is_slow = read - begun > time.monotonic() - read
+            together = 1 if is_slow else min(2 * together, window)
+            done += len(waiting)
+            waiting, characters = [], 0
+            yield from translations
+            begun = time.monotonic()
+        yield from translated()
+
+    def translate_windows(
+        self, texts: Iterable[str | None], config: DecodingConfig, *, window: int = WINDOW
+    ) -> Iterator[Translation]:
+        """Translates any number of texts, `window` of them together, so that batches follow from the texts alone.
+
+        None among the texts means that there are no more for now: the ones before it are translated at once.
+        """
+        _check_window(window)
+        waiting: list[str] = []
+        characters = 0
+        for text in texts:
+            if text is not None:
+                waiting.append(text)
+                characters += len(text)
+            if waiting and (text is None or len(waiting) == window or characters > MOST_CHARACTERS):
+                yield from self.translate_quietly(waiting, config)
+                waiting, characters = [], 0
+        yield from self.translate_quietly(waiting, config)
+
+    def search(
+        self,
+        sentences: Sequence[str],
+        config: DecodingConfig | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        **options: Unpack[DecodingOptions],
+    ) -> list[list[Hypothesis]]:
+        """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
+        config = self._merged(config, options)
+        sentences = list(checked_texts(sentences))
+        return self._search(self._inputs(sentences, _one_for_each(sentences, prefixes, config), config), config)
+
+    def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
+        """How probable the model finds the target of each pair of texts, in the order given.
+
+        Eight bits round log-probabilities; load with `precision="float32"`, as the command does, for exact ones.
+        """
+        prepared = [self._preprocessor.pair(source, target) for source, target in checked_pairs(pairs)]
+        sources = self.source_tokenizer.encode_batch([source for source, _ in prepared])
+        targets = self.target_tokenizer.encode_batch([target for _, target in prepared])
+        log_probs_of_all = self._map_pairs("score", list(zip(sources, targets, strict=True)))
+        scores = []
+        for log_probs, target in zip(log_probs_of_all, targets, strict=True):
+            total, pieces = sum(log_probs), self.target_tokenizer.pieces(target)
+            scores.append(TranslationScore(total / len(log_probs) ** length_penalty, total, pieces, log_probs))
+        return scores
+
+    def split(self, text: str) -> list[str]:
+        """The sentences of a text as `translate` takes them one by one; put together they are the text."""
+        return [unit.text for unit in self._splitter(self.decoding).split(text)[0]]
+
+    def count(self, text: str) -> int:
+        """Number of tokens of a text as the model is given it, without the end of sentence."""
+        return len(self.source_tokenizer.encode(self._preprocessor(text).text))
 
     def units(self, texts: Sequence[str], config: DecodingConfig, *, prefixes: Sequence[str] | None = None) -> Units:
         """The parts of texts that `translate` translates one by one, for callers that choose their order themselves.
 
         `translate_units` translates them.
         """
-        prefixes = _one_each(list(texts), prefixes, config)
+        prefixes = _one_for_each(texts, prefixes, config)
         self._check_prefixes(texts, prefixes)
         return Units.of(texts, prefixes, self._splitter(config))
 
-    def split(self, text: str) -> list[str]:
-        """The sentences of a text as `translate` takes them one by one; put together they are the text."""
-        return [unit.text for unit in self._splitter(self.decoding).split(text)[0]]
+    def translate_units(
+        self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
+    ) -> list[Translation]:
+        """The translations of units as `units` gives them, each with its prefix."""
+        inputs = self._inputs(sentences, prefixes, config)
+        groups = self._search(inputs, config)
+        if config.n_best == 1:
+            groups = [group[:1] for group in groups]
+        ranked = self._candidates(inputs, groups, config)
+        if not config.sample:
+            ranked = [_with_different_texts(candidates) for candidates in ranked]
+        ranked = [candidates[: config.n_best] for candidates in ranked]
+        alignments = iter(self._align(inputs, ranked)) if config.alignments else repeat(None)
+        translations = []
+        for item, candidates in zip(inputs, ranked, strict=True):
+            best, *others = [self._translation(candidate, next(alignments)) for candidate in candidates]
+            if not self._says_something(item.text, item.prepared):
+                best = unchanged(item.text, config)
+            elif config.n_best > 1:
+                best = replace(best, alternatives=others)
+            translations.append(best)
+        return translations
 
-    def _check_prefixes(self, sentences: Sequence[str], prefixes: Sequence[str]) -> None:
+    def _translation(self, candidate: _Candidate, alignment: Alignment | None) -> Translation:
+        hypothesis = candidate.hypothesis
+        pieces = self.target_tokenizer.pieces(hypothesis.tokens)
+        if alignment:  # a stop that was a word of its own may be gone from the text
+            words = len(word_spans(candidate.text))
+            alignment = [(source, target) for source, target in alignment if target < words]
+        return Translation(candidate.text, hypothesis.score, hypothesis.log_prob, pieces, alignment)
+
+    def _merged(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
+        config = config or self.decoding
+        return DecodingConfig.validate(config.model_dump() | options) if options else config
+
+    def _check_prefixes(self, texts: Sequence[str], prefixes: Sequence[str]) -> None:
         """Raises `UsageError` for a prefix longer than any translation: each token of it costs a step of the search."""
-        for sentence, prefix in zip(sentences, prefixes, strict=True):
+        for text, prefix in zip(texts, prefixes, strict=True):
             if len(prefix) < SHORT_PREFIX:
                 continue
-            most = 2 * self.count(sentence) + 20
+            most = 2 * self.count(text) + 20
             if (tokens := len(self.target_tokenizer.encode(prefix))) > most:
                 raise UsageError(
                     f"The prefix has {tokens:,} tokens, but a translation of this text has at most {most:,}; give a "
@@ -170,151 +377,70 @@ class Translator:
         tag = self.source_tokenizer.tag
         return Splitter(self.languages[0], most, count=self.count, tag=tag, whole=not config.split)
 
-    def count(self, text: str) -> int:
-        """Number of tokens of a text as the model is given it, without the end of sentence."""
-        return len(self.source_tokenizer.encode(self._preprocessor(text).text))
-
-    def translate_units(
-        self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
-    ) -> list[Translation]:
-        """The translations of units as `units` gives them, each with its prefix."""
-        prepared = self._prepared(sentences, config)
-        groups = self._search(sentences, prepared, prefixes, config)
-        groups = groups if config.n_best > 1 else [group[:1] for group in groups]
-        texts = self._texts(sentences, prepared, groups, prefixes, config)
-        if not config.sample:
-            texts, groups = _distinct(texts, groups)
-        groups = [group[: config.n_best] for group in groups]
-        links = iter(self._align(prepared, groups)) if config.alignments else repeat(None)
-        pieces = self.target_tokenizer.pieces
-        translations = []
-        for sentence, source, own, group in zip(sentences, prepared, texts, groups, strict=True):
-            found = [
-                Translation(text, h.score, h.log_prob, pieces(h.tokens), _links_of(next(links), text))
-                for text, h in zip(own, group, strict=False)
-            ]
-            if not self._says_something(sentence, source):
-                translations.append(unchanged(sentence, config))
-            else:
-                translations.append(replace(found[0], alternatives=found[1:]) if config.n_best > 1 else found[0])
-        return translations
+    def _inputs(self, sentences: Sequence[str], prefixes: Sequence[str], config: DecodingConfig) -> list[_Input]:
+        """The sentences as they are encoded. Placeholders in terms, and in forbidden ones, stay text."""
+        _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
+        return [
+            _Input(sentence, self._preprocessor(sentence, excluded), prefix)
+            for sentence, prefix in zip(sentences, prefixes, strict=True)
+        ]
 
     def _says_something(self, sentence: str, prepared: Prepared) -> bool:
         """Whether a sentence has words besides what is copied; one that has none stays as it is."""
         return has_words(sentence) and has_letters(prepared.text[len(self.source_tokenizer.tag(prepared.text)) :])
 
-    def stream(
-        self,
-        sentences: Iterable[str | None],
-        config: DecodingConfig | None = None,
-        *,
-        window: int = 2048,
-        **options: Any,
-    ) -> Iterator[Translation]:
-        """Translates any number of texts: reads at most `window` at a time, so that memory stays the same.
-
-        None among the sentences means that there are no more for now: the ones before it are translated at once.
-        """
-        if window < 1:
-            raise UsageError(f"`window` is {window}; give at least 1 sentence.")
-        config = self._merged(config, options)
-        waiting: list[str] = []
-        size = 0
-        for sentence in sentences:
-            if sentence is not None:
-                waiting.append(sentence)
-                size += len(sentence)
-            if waiting and (sentence is None or len(waiting) == window or size > MOST_CHARACTERS):
-                yield from self.translate(waiting, config)
-                waiting, size = [], 0
-        yield from self.translate(waiting, config)
-
-    def search(
-        self,
-        sentences: list[str],
-        config: DecodingConfig | None = None,
-        *,
-        prefixes: Sequence[str] | None = None,
-        **options: Any,
-    ) -> list[list[Hypothesis]]:
-        """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
-        config = self._merged(config, options)
-        prefixes = _one_each(sentences, prefixes, config)
-        return self._search(sentences, self._prepared(sentences, config), prefixes, config)
-
-    def _search(
-        self, sentences: list[str], prepared: list[Prepared], prefixes: Sequence[str], config: DecodingConfig
-    ) -> list[list[Hypothesis]]:
-        results = [[Hypothesis([], 0.0, 0.0)] for _ in sentences]
-        filled = [i for i, text in enumerate(sentences) if self._says_something(text, prepared[i])]
-        encoded = self._encoded([prepared[i] for i in filled], [prefixes[i] for i in filled], config)
+    def _search(self, inputs: Sequence[_Input], config: DecodingConfig) -> list[list[Hypothesis]]:
+        groups = [[Hypothesis([], 0.0, 0.0)] for _ in inputs]
+        filled = [index for index, item in enumerate(inputs) if self._says_something(item.text, item.prepared)]
+        encoded = self._encoded([inputs[index] for index in filled], config)
         rows = config.n_best if config.sample else config.beam_size
         budget = (config.max_tokens or batch_tokens(self.model)) // rows
         batches = self._shared_out([len(sentence.source) + 1 for sentence in encoded], budget)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
-        groups = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
-        for index, group in zip(filled, groups, strict=True):
-            results[index] = group
-        return results
+        found = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
+        for index, group in zip(filled, found, strict=True):
+            groups[index] = group
+        return groups
 
-    def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
-        """How probable the model finds the target of each pair of texts, in the order given."""
-        pairs = list(starmap(self._preprocessor.pair, pairs))
-        sources = self.source_tokenizer.encode_batch([source for source, _ in pairs])
-        targets = self.target_tokenizer.encode_batch([target for _, target in pairs])
-        found = self._map_pairs("score", list(zip(sources, targets, strict=True)))
-        scores = []
-        for log_probs, target in zip(found, targets, strict=True):
-            total, pieces = sum(log_probs), self.target_tokenizer.pieces(target)
-            scores.append(TranslationScore(total / len(log_probs) ** length_penalty, total, pieces, log_probs))
-        return scores
-
-    def _merged(self, config: DecodingConfig | None, options: dict[str, Any]) -> DecodingConfig:
-        config = config or self.decoding
-        return DecodingConfig.validate(config.model_dump() | options) if options else config
-
-    def _encoded(self, prepared: list[Prepared], prefixes: list[str], config: DecodingConfig) -> list[Sentence]:
+    def _encoded(self, inputs: Sequence[_Input], config: DecodingConfig) -> list[Sentence]:
         """Each sentence in tokens, with its prefix and terms."""
-        texts = [each.text for each in prepared]
-        begun = [self._preprocessor.prefix(text, each) for text, each in zip(prefixes, prepared, strict=True)]
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
-        terms = [glossary.terms(without_label(text)) if config.glossary else [] for text in texts]
-        sources = self.source_tokenizer.encode_batch(texts)
-        return [Sentence(*each) for each in zip(sources, self.target_tokenizer.encode_batch(begun), terms, strict=True)]
+        sources = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
+        begun = [self._preprocessor.prefix(item.prefix, item.prepared) for item in inputs]
+        prefixes = self.target_tokenizer.encode_batch(begun)
+        sentences = []
+        for item, source, prefix in zip(inputs, sources, prefixes, strict=True):
+            terms = glossary.terms(without_label(item.prepared.text)) if config.glossary else []
+            sentences.append(Sentence(source, prefix, terms))
+        return sentences
 
-    def _prepared(self, sentences: list[str], config: DecodingConfig) -> list[Prepared]:
-        """The sentences as they are encoded. Placeholders in terms, and in forbidden ones, stay text."""
-        _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
-        return [self._preprocessor(sentence, excluded) for sentence in sentences]
-
-    def _texts(
-        self,
-        sentences: list[str],
-        prepared: list[Prepared],
-        groups: list[list[Hypothesis]],
-        prefixes: Sequence[str],
-        config: DecodingConfig,
-    ) -> list[list[str]]:
-        """The texts of the hypotheses of each sentence, with what preprocessing took out of its source."""
+    def _candidates(
+        self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], config: DecodingConfig
+    ) -> list[list[_Candidate]]:
+        """The hypotheses of each sentence with their texts, which have what preprocessing took out of the source."""
         decoded = iter(self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group]))
-        found = []
-        for sentence, source, prefix, group in zip(sentences, prepared, prefixes, groups, strict=True):
-            texts = [self._preprocessor.restored(next(decoded), source) for _ in group]
-            kept = [prefix.strip(), *config.glossary.values()]
-            found.append([self._finished(text, sentence, kept) for text in texts])
-        return found
+        ranked = []
+        for item, group in zip(inputs, groups, strict=True):
+            kept = [item.prefix.strip(), *config.glossary.values()]
+            candidates = []
+            for hypothesis in group:
+                text = self._preprocessor.restored(next(decoded), item.prepared)
+                candidates.append(_Candidate(hypothesis, self._finished(text, item.text, kept)))
+            ranked.append(candidates)
+        return ranked
 
     def _finished(self, text: str, sentence: str, kept: Iterable[str]) -> str:
         """A translation without a stop that its sentence does not have, unless it ends a text that is to be `kept`."""
         shorter = self._preprocessor.finished(text, sentence)
         return text if any(part in text and part not in shorter for part in kept) else shorter
 
-    def _align(self, prepared: list[Prepared], groups: list[list[Hypothesis]]) -> list[Alignment]:
-        sources = self.source_tokenizer.encode_batch([each.text for each in prepared])
+    def _align(self, inputs: Sequence[_Input], ranked: list[list[_Candidate]]) -> list[Alignment]:
+        """The alignment of each candidate of each sentence, one after another."""
+        sources = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
         pairs = [
-            (source, h.tokens, each)
-            for source, each, group in zip(sources, prepared, groups, strict=True)
-            for h in group
+            (source, candidate.hypothesis.tokens, item.prepared)
+            for source, item, candidates in zip(sources, inputs, ranked, strict=True)
+            for candidate in candidates
         ]
         return self._map_pairs("align", pairs)
 
@@ -336,28 +462,40 @@ class Translator:
 
     def _map(self, operation: str, items: list[Any], batches: list[list[int]], *arguments: Any) -> list[Any]:
         """The result of an operation of `BatchWork` for each item, computed batch by batch."""
-        jobs = [(operation, [items[i] for i in rows], *arguments) for rows in batches]
-        found = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
-        values = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
-        return [values[index] for index in range(len(items))]
+        jobs = [(operation, [items[index] for index in indices], *arguments) for indices in batches]
+        computed = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
+        results = dict(zip(chain.from_iterable(batches), chain.from_iterable(computed), strict=True))
+        return [results[index] for index in range(len(items))]
 
 
-def _distinct(texts: list[list[str]], groups: list[list[Hypothesis]]) -> tuple[list[list[str]], list[list[Hypothesis]]]:
-    """Each text of a sentence once, with its first hypothesis."""
-    first = [dict(zip(reversed(own), reversed(group), strict=True)) for own, group in zip(texts, groups, strict=True)]
-    order = [list(dict.fromkeys(own)) for own in texts]
-    return order, [[found[text] for text in own] for own, found in zip(order, first, strict=True)]
+def _check_window(window: int) -> None:
+    if window < 1:
+        raise UsageError(f"`window` is {window}; give at least 1 text.")
 
 
-def _links_of(links: Alignment | None, text: str) -> Alignment | None:
-    """The links to words that a text still has, since a stop that was a word of its own may be gone."""
-    number = len(word_spans(text))
-    return links and [link for link in links if link[1] < number]
+def _warn_of_cuts(translations: Iterable[Translation], *, first: int = 0, stacklevel: int = 3) -> None:
+    """Warn of texts that were cut, by their index; that of the first translation is `first`.
+
+    The warning names the line of the caller `stacklevel` calls above.
+    """
+    for index, translation in enumerate(translations, start=first):
+        if translation.warning:
+            warnings.warn(f"Text {index}: {translation.warning}", SentenceCut, stacklevel=stacklevel)
 
 
-def _one_each(sentences: list[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:
-    """The prefix of each sentence."""
-    prefixes = [config.prefix] * len(sentences) if prefixes is None else prefixes
-    if len(prefixes) != len(sentences):
-        raise UsageError(f"There are {len(prefixes)} prefixes for {len(sentences)} sentences; give one for each.")
+def _with_different_texts(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """The first candidate with each text, in their order."""
+    first: dict[str, _Candidate] = {}
+    for candidate in candidates:
+        first.setdefault(candidate.text, candidate)
+    return list(first.values())
+
+
+def _one_for_each(texts: Sequence[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:
+    """The prefix of each text."""
+    if prefixes is None:
+        return [config.prefix] * len(texts)
+    prefixes = list(checked_texts(prefixes, name="prefixes"))
+    if len(prefixes) != len(texts):
+        raise UsageError(f"There are {len(prefixes)} prefixes for {len(texts)} sentences; give one for each.")
     return prefixes

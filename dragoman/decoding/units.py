@@ -15,9 +15,9 @@ from dragoman.text.sentences import cut, space_between, split
 MOST_TOKENS = 256
 """Most tokens of a sentence, where a model does not say what it was trained on."""
 LONGEST_TOKEN = 32
-"""Characters of a token, on average, that no text reaches: what is longer is cut without counting."""
+"""Average number of characters of a token that no text reaches: longer texts are cut without counting tokens."""
 WINDOW = 4096
-"""Sentences that are translated at once, so that the memory for their hypotheses is bounded."""
+"""Most sentences that are translated at once, so that the memory for their hypotheses is bounded."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Unit:
 
     text: str
     stays: bool = False
-    """Whether it is no sentence but stays as it is."""
+    """Whether this is no sentence and stays as it is."""
 
 
 class Splitter:
@@ -50,26 +50,25 @@ class Splitter:
     def split(self, text: str, *, begun: bool = False) -> tuple[list[Unit], str | None]:
         """The units of a text, which put together are the text without its tag, and a warning if a sentence had to be
         cut. The translation of a text that is `begun` has a prefix, which may begin with the number of an item."""
-        tag = len(self.tag(text))
-        units, parts, sentences = list[Unit](), 0, 0
-        done = tag
-        for start, end in stretches(text, tag):
+        position = len(self.tag(text))
+        units: list[Unit] = []
+        num_sentences = num_parts = 0
+        for start, end in stretches(text, position):
             if not begun and (item := ITEM.match(text, start, end)):
                 start = item.end()
-            units.append(Unit(text[done:start], stays=True))
-            done = start
+            units.append(Unit(text[position:start], stays=True))
             for sentence in self._sentences(text[start:end]):
-                sentences += 1
-                for part in [sentence] if self.whole else cut(sentence, self._fits):
-                    parts += 1
-                    units.append(Unit(part))
-            done = end
-        units.append(Unit(text[done:], stays=True))
+                parts = [sentence] if self.whole else cut(sentence, self._fits)
+                units += [Unit(part) for part in parts]
+                num_sentences += 1
+                num_parts += len(parts)
+            position = end
+        units.append(Unit(text[position:], stays=True))
         units = [unit for unit in units if unit.text]
-        if parts == sentences:
+        if num_parts == num_sentences:
             return units, None
         return units, (
-            f"a sentence of more than {self.most} tokens was cut at commas or spaces, {parts:,} parts in all; end "
+            f"a sentence of more than {self.most} tokens was cut at commas or spaces, {num_parts:,} parts in all; end "
             "sentences with a full stop, or raise `max_source_length` if the model knows longer ones."
         )
 
@@ -91,38 +90,48 @@ def translate_texts(
     *,
     config: DecodingConfig,
 ) -> list[Translation]:
-    """The translation of each text; `translate` is given units of them, with prefixes."""
+    """The translation of each text; `translate` is given sentences of the texts and the prefix of each."""
     units = Units.of(texts, prefixes, splitter)
-    windows = [slice(start, start + WINDOW) for start in range(0, len(units.texts), WINDOW)]
-    found = [each for window in windows for each in translate(units.texts[window], units.prefixes[window])]
-    return units.joined(found, config)
+    translations: list[Translation] = []
+    for start in range(0, len(units.texts), WINDOW):
+        window = slice(start, start + WINDOW)
+        translations += translate(units.texts[window], units.prefixes[window])
+    return units.joined(translations, config)
 
 
 @dataclass(frozen=True)
 class Units:
-    """What is translated of several texts, one after another, and what puts the translations together again."""
+    """Several texts as a list of sentences to translate, and the parts around them that stay as they are."""
 
     texts: list[str]
-    """What is translated: the units that do not stay as they are, each with the tag of its text."""
+    """The sentences to translate, each with the tag of its text."""
     prefixes: list[str]
-    """The beginning of each translation: the first of these units has that of its text."""
+    """The beginning of each translation: the first sentence of a text has the prefix of the text, others have none."""
     parts: list[list[Unit]]
     """The units of each text, which put together are the text."""
     warnings: list[str | None]
+    """For each text the warning that one of its sentences was cut, or None."""
     broken: bool = True
     """Whether the line breaks inside of a unit are put into its translation."""
 
     @classmethod
     def of(cls, texts: Sequence[str], prefixes: Sequence[str], splitter: Splitter) -> Self:
         """Texts split into sentences, or shorter parts."""
-        split_texts = [splitter.split(text, begun=bool(prefix)) for text, prefix in zip(texts, prefixes, strict=True)]
-        translated, begun = list[str](), list[str]()
-        for text, prefix, (units, _) in zip(texts, prefixes, split_texts, strict=True):
+        sentences: list[str] = []
+        sentence_prefixes: list[str] = []
+        parts: list[list[Unit]] = []
+        warnings: list[str | None] = []
+        for text, prefix in zip(texts, prefixes, strict=True):
+            units, warning = splitter.split(text, begun=bool(prefix))
+            parts.append(units)
+            warnings.append(warning)
             tag = splitter.tag(text)
-            sentences = [tag + unit.text for unit in units if not unit.stays]
-            translated += sentences
-            begun += [prefix, *[""] * (len(sentences) - 1)][: len(sentences)]
-        return cls(translated, begun, [units for units, _ in split_texts], [warning for _, warning in split_texts])
+            for unit in units:
+                if not unit.stays:
+                    sentences.append(tag + unit.text)
+                    sentence_prefixes.append(prefix)
+                    prefix = ""  # it is the beginning of the first sentence alone
+        return cls(sentences, sentence_prefixes, parts, warnings)
 
     @classmethod
     def whole(cls, texts: Sequence[str], prefixes: Sequence[str]) -> Self:
@@ -133,11 +142,11 @@ class Units:
         """The translations of the texts, from those of `self.texts`."""
         remaining = iter(translations)
         return [
-            replace(self._joined(units, remaining, config), warning=warning)
+            replace(self._join_units(units, remaining, config), warning=warning)
             for units, warning in zip(self.parts, self.warnings, strict=True)
         ]
 
-    def _joined(
+    def _join_units(
         self, units: Sequence[Unit], translations: Iterator[Translation], config: DecodingConfig
     ) -> Translation:
         """The translation of one text, whose units have the next `translations`."""
@@ -154,23 +163,30 @@ class Units:
 
 
 def unchanged(text: str, config: DecodingConfig) -> Translation:
-    """A text as its own translation, as the options of a search ask for it."""
+    """A text as its own translation, with the fields that the options of the search ask for."""
     alignment = [(word, word) for word in range(len(word_spans(text)))] if config.alignments else None
     return Translation(text, 0.0, 0.0, [], alignment, [] if config.n_best > 1 else None)
 
 
 def with_lines(translation: Translation, source: str) -> Translation:
     """A translation, and its alternatives, with the line breaks of the source."""
-    text, within = broken_like(translation.text, source)
-    alternatives = translation.alternatives and [with_lines(each, source) for each in translation.alternatives]
+    text, breaks = broken_like(translation.text, source)
+    alternatives = translation.alternatives
+    if alternatives:
+        alternatives = [with_lines(alternative, source) for alternative in alternatives]
     if text == translation.text and alternatives == translation.alternatives:
         return translation
     alignment = translation.alignment
-    if alignment and within:
+    if alignment and breaks:
         # A word that is broken becomes two, and both have its links.
-        spans = word_spans(translation.text)
-        numbers = [n for n, (start, end) in enumerate(spans) for at in [start, *within] if start <= at < end]
-        alignment = [(source, new) for new, old in enumerate(numbers) for source, target in alignment if target == old]
+        old_words: list[int] = []  # for each word of the new text, its number in the old one
+        for number, (start, end) in enumerate(word_spans(translation.text)):
+            pieces = 1 + sum(start <= position < end for position in breaks)
+            old_words += [number] * pieces
+        links = alignment
+        alignment = []
+        for new_word, old_word in enumerate(old_words):
+            alignment += [(source_word, new_word) for source_word, word in links if word == old_word]
     return replace(translation, text=text, alignment=alignment, alternatives=alternatives)
 
 
@@ -182,32 +198,34 @@ def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: f
     if len(parts) == 1:
         return parts[0]
     ranked = [[part, *(part.alternatives or [])] for part in parts]
-    found = [
-        _join([each[min(rank, len(each) - 1)] for each in ranked], sources, length_penalty)
-        for rank in range(max(map(len, ranked)))
-    ]
-    return found[0] if all(part.alternatives is None for part in parts) else replace(found[0], alternatives=found[1:])
+    joined = []
+    for rank in range(max(map(len, ranked))):
+        parts_of_rank = [ranking[min(rank, len(ranking) - 1)] for ranking in ranked]
+        joined.append(_join_parts(parts_of_rank, sources, length_penalty))
+    if all(part.alternatives is None for part in parts):
+        return joined[0]
+    return replace(joined[0], alternatives=joined[1:])
 
 
 def with_spaces(translations: Sequence[str], sources: Sequence[str]) -> list[str]:
     """The translations of the parts of a text, each with the spaces between it and the next one."""
-    found: list[str] = []
+    spaced: list[str] = []  # the last part first
     following, source_after = "", ""
     for text, source in zip(reversed(translations), reversed(sources), strict=True):
         body = text.rstrip()
         if text == source or source_after[:1].isspace():
-            found.append(text)
+            spaced.append(text)
         else:
-            found.append(body + space_between(body, following, source))
+            spaced.append(body + space_between(body, following, source))
         following, source_after = text if body else following, source
-    return found[::-1]
+    return spaced[::-1]
 
 
-def _join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
+def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
     texts = with_spaces([part.text for part in parts], sources)
     tokens = [token for part in parts for token in part.tokens]
     log_prob = sum(part.log_prob for part in parts)
-    ends = sum(part.log_prob < 0 for part in parts)  # of sentences, which what stays as it is does not have
+    ends = sum(part.log_prob < 0 for part in parts)  # a part that stays as it is has no end of sentence
     score = log_prob / max(1, len(tokens) + ends) ** length_penalty
     alignment = None if parts[0].alignment is None else _joined_links(parts, sources, texts)
     return Translation("".join(texts), score, log_prob, tokens, alignment)
@@ -216,8 +234,8 @@ def _join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: 
 def _joined_links(parts: Sequence[Translation], sources: Sequence[str], texts: Sequence[str]) -> Alignment:
     """The links of all parts; a word may go on in the next part."""
     links = []
-    for part, source, target in zip(parts, _first_words(sources), _first_words(texts), strict=True):
-        links += [(s + source, t + target) for s, t in part.alignment or ()]
+    for part, first_source, first_target in zip(parts, _first_words(sources), _first_words(texts), strict=True):
+        links += [(first_source + source, first_target + target) for source, target in part.alignment or ()]
     return list(dict.fromkeys(links))
 
 

@@ -14,27 +14,29 @@ FEW_SPACES = 2
 
 
 class FormatError(Exception):
-    """What is wrong with a document, as it is said after its name."""
+    """A fault of a document. Its message is a sentence without a subject: the caller puts the document's name first."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """What stands in a text without being a part of it, such as a tag."""
+    """Markup in a text, such as a tag."""
 
     markup: str
-    """As the document spells it."""
+    """The code as the document spells it."""
     kind: Literal["open", "close", "alone", "word", "break"] = "alone"
-    """Whether it is one end of a stretch of text, or a single code; of these, some stand for a word or a space."""
+    """Whether the code begins or ends a stretch of text (`open`, `close`) or is a single one. A single code may stand
+    for a `word` or for a space (`break`)."""
     name: str = ""
-    """An opening and its closing code have the same."""
+    """An opening code and the code that closes it have the same name."""
     start: int | None = field(default=None, compare=False)
-    """Index of this markup in the text of the document; None if it is spelled nowhere as such. What is replaced inside
-    of a code, such as an attribute of a tag, needs it."""
+    """Index of the markup in the text of the document; None if it does not stand there as it is. Needed to replace
+    something inside of the code, such as an attribute of a tag."""
 
 
 Content = Sequence[str | Code]
 """Texts, and codes between them."""
 UNKNOWN: Languages = (None, None)
+"""The languages of a document whose source and target are both unknown."""
 
 
 @dataclass(frozen=True)
@@ -42,55 +44,56 @@ class Segment:
     """A text that is translated as a whole."""
 
     start: int
-    """Index from which on the text of the document is replaced, up to `end`."""
+    """The translation replaces the text of the document from this index up to `end`."""
     end: int
     content: Content
-    """What is translated: the text as people read it, and codes."""
+    """The text as people read it, and codes."""
     write: Callable[[str], str] = lambda text: text
-    """A text as the document spells it, such as `&lt;` for `<`; codes are not given to it."""
+    """Spells a text as the document does, such as `&lt;` for `<`. It never gets a code."""
     around: tuple[str, str] = ("", "")
-    """What is written before and after the translation."""
+    """Texts that are written before and after the translation."""
     wrap: Callable[[str], str] = lambda text: text
     """Arranges the finished translation, such as in lines."""
     in_place: bool = True
-    """Whether the text of the document from `start` to `end` is the source itself: where its translation is the same,
-    it stays, byte for byte."""
+    """Whether the text of the document from `start` to `end` is the source itself. Then it stays, byte for byte, where
+    its translation is the same."""
 
     def writable(self, content: Content) -> Content:
-        """A translation without the codes that the format cannot write where they stand."""
+        """The translation without the codes that the format cannot write where they stand."""
         return content
 
     def written(self, content: Content) -> str:
-        """A translation as it is written into the document."""
+        """The translation as it is written into the document."""
         spelled = "".join(part.markup if isinstance(part, Code) else self.write(part) for part in content)
         return self.around[0] + self.wrap(spelled) + self.around[1]
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Something else that is replaced, such as the mark that a translation is to be reviewed."""
+    """A replacement of something that is no translation, such as the name of a document's language."""
 
     start: int
     end: int
     text: str
     if_changed: bool = False
-    """Whether it is only made if a text of the document changes, such as the name of its language."""
+    """Whether the edit is made only if a text of the document changes."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """The text of a document, and what is replaced in it."""
+    """The text of a document, and the parts of it that are replaced."""
 
     text: str
     segments: Sequence[Segment]
-    """None of them overlaps another, but that a code of one may have others inside, such as attributes of a tag."""
+    """The texts to translate. Two segments overlap only where one stands inside of a code of the other, such as an
+    attribute of a tag."""
     edits: Sequence[Edit] = ()
     done: int = 0
-    """Texts that have a translation already, which stays."""
+    """Number of texts that have a translation already, which stays."""
     notes: Sequence[str] = ()
-    """What a person should know about this document, each a sentence that follows its name."""
+    """Remarks for a person, each a sentence that follows the name of the document."""
     unencodable: str = "strict"
-    """What becomes of characters that the encoding of the file lacks: the name of an error handler of `str.encode`."""
+    """Error handler of `str.encode` for characters that the encoding of the file lacks."""
 
     def __post_init__(self) -> None:
         """Raises `FormatError` for segments that overlap: one of their translations would be lost."""
@@ -107,35 +110,32 @@ class Document:
 
     def filled(self, translations: Sequence[Content]) -> str:
         """The text with a translation for each segment."""
-        is_changed = any(
-            content is not segment.content for segment, content in zip(self.segments, translations, strict=True)
-        )
-        changes: list[tuple[Segment | Edit, Content]] = [
-            *((edit, ()) for edit in self.edits if is_changed or not edit.if_changed),
-            *zip(self.segments, translations, strict=True),
-        ]
+        pairs = list(zip(self.segments, translations, strict=True))
+        is_changed = any(translation is not segment.content for segment, translation in pairs)
+        edits = [edit for edit in self.edits if is_changed or not edit.if_changed]
+        changes: list[tuple[Segment | Edit, Content]] = [*((edit, ()) for edit in edits), *pairs]
         # From the end, so that what is replaced inside of a code comes before the segment that has the code.
         changes.reverse()
         changes.sort(key=lambda change: (-change[0].start, change[0].end))
-        written: list[Edit] = []
-        for change, content in changes:
-            start, end = change.start, change.end
+        made: list[Edit] = []
+        for change, translation in changes:
             if isinstance(change, Edit):
-                written.append(change)
+                made.append(change)
                 continue
+            start, end = change.start, change.end
             inside: list[Edit] = []
-            while written and written[-1].start < end and not written[-1].start == written[-1].end == start:
-                inside.append(written.pop())
-            if change.in_place and content is change.content:
+            while made and made[-1].start < end and not made[-1].start == made[-1].end == start:
+                inside.append(made.pop())
+            if change.in_place and translation is change.content:
                 text = _replaced(self.text[start:end], start, inside)
             else:
-                text = change.written([_with_edits(part, inside) for part in content])
-            written.append(Edit(start, end, text))
-        return _replaced(self.text, 0, written[::-1])
+                text = change.written([_with_edits(part, inside) for part in translation])
+            made.append(Edit(start, end, text))
+        return _replaced(self.text, 0, made[::-1])
 
 
 def _with_edits(part: str | Code, edits: Sequence[Edit]) -> str | Code:
-    """A code in which some things are replaced; other parts of a content stay."""
+    """The part after the edits inside of it, if it is a code."""
     if not isinstance(part, Code) or part.start is None or not edits:
         return part
     start = part.start
@@ -146,12 +146,12 @@ def _with_edits(part: str | Code, edits: Sequence[Edit]) -> str | Code:
 
 
 def _replaced(text: str, offset: int, edits: Iterable[Edit]) -> str:
-    """A text, which stands at `offset` of the document, after some edits in order."""
-    parts, last = [], offset
+    """The text after some edits, in order. It stands at `offset` of the document, which the edits count from."""
+    parts, position = [], 0
     for edit in edits:
-        parts += [text[last - offset : edit.start - offset], edit.text]
-        last = edit.end
-    return "".join([*parts, text[last - offset :]])
+        parts += [text[position : edit.start - offset], edit.text]
+        position = edit.end - offset
+    return "".join([*parts, text[position:]])
 
 
 def has_words(content: Content) -> bool:
@@ -163,39 +163,45 @@ _SPACES = re.compile(r"[ \t\r\n\f]+")
 
 
 def trimmed(content: Content) -> list[str | Code]:
-    """The content with each run of spaces as one space, and without spaces around it."""
-    found: list[str | Code] = []
-    spaced = True
-    for each in content:
-        if isinstance(each, str):
-            each = _SPACES.sub(" ", each)
-            each = each.removeprefix(" ") if spaced else each
-            spaced = each.endswith(" ") if each else spaced
-        elif each.kind in ("alone", "word", "break"):
-            spaced = each.kind == "break"
-        found.append(each)
-    for index in reversed(range(len(found))):
-        each = found[index]
-        if isinstance(each, str):
-            found[index] = each.rstrip(" ")
-            if each.strip():
+    """The content with each run of spaces as one space, and without spaces at both ends."""
+    parts: list[str | Code] = []
+    follows_space = True
+    for part in content:
+        if isinstance(part, str):
+            part = _SPACES.sub(" ", part)
+            if follows_space:
+                part = part.removeprefix(" ")
+            if part:
+                follows_space = part.endswith(" ")
+        elif part.kind in ("alone", "word", "break"):
+            follows_space = part.kind == "break"
+        parts.append(part)
+    for index in reversed(range(len(parts))):
+        part = parts[index]
+        if isinstance(part, str):
+            parts[index] = part.rstrip(" ")
+            if part.strip():
                 break
-        elif each.kind in ("alone", "word"):
+        elif part.kind in ("alone", "word"):
             break
-    return [each for each in found if each != ""]
+    return [part for part in parts if part != ""]
 
 
-def with_spaces_outside(content: Sequence[str | Code]) -> list[str | Code]:
-    """A content in which the spaces at both ends of formats and links stand outside of them.
+_SPACES_AT_START = re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)")
+_SPACES_AT_END = re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z")
+
+
+def with_spaces_outside(content: Content) -> list[str | Code]:
+    """The content with the spaces at both ends of formats and links moved out of them.
 
     More than a few spaces stay: they may be underlined, as a line to write on.
     """
-    moved = _spaces_moved(content, "close", re.compile(rf"(?<!\s)\s{{1,{FEW_SPACES}}}\Z"))
-    return _spaces_moved(moved[::-1], "open", re.compile(rf"\A\s{{1,{FEW_SPACES}}}(?!\s)"))[::-1]
+    moved = _spaces_moved(content, "close", _SPACES_AT_END)
+    return _spaces_moved(moved[::-1], "open", _SPACES_AT_START)[::-1]
 
 
-def _spaces_moved(content: Sequence[str | Code], kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
-    """A content in which spaces that stand right before codes of a kind stand behind them."""
+def _spaces_moved(content: Content, kind: str, spaces: re.Pattern[str]) -> list[str | Code]:
+    """The content with spaces that stand right before codes of a kind moved behind these."""
     moved: list[str | Code] = []
     for part in content:
         before = moved[-1] if moved else None

@@ -1,4 +1,4 @@
-"""Web pages: the text of each block with its inline tags, and the attributes that people read."""
+"""Web pages: finds the text of each block with its inline tags, and the attributes that people read."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ BESIDE = {"rp", "rt", "rtc", "script", "style", "svg"}
 """Elements that stay and do not stand for a word of the sentence around them, such as the reading of a character."""
 READ_IN_SVG = {"desc", "foreignobject", "text", "title"}
 MOST_INSIDE = 4
-"""How often something translated may be inside of what is not, which is inside of what is."""
+"""Most translated elements around each other with elements between them that are not translated."""
 BY_LINES = {"listing", "pre", "textarea"}
 """Elements whose line breaks are seen."""
 ATTRIBUTES = {
@@ -40,6 +40,7 @@ ATTRIBUTES = {
 }  # fmt: skip
 """Attributes that people read, of any element."""
 OWN_ATTRIBUTES = {"table": "summary", "td": "abbr", "th": "abbr"}
+"""Further attributes that people read, by the name of the element."""
 BUTTONS = {"button", "reset", "submit"}
 """Types of `<input>` whose value people read."""
 CHOICES = {"checkbox", "image", "radio"}
@@ -54,6 +55,7 @@ META = {
 META_LANGUAGE = {"content-language", "dc.language", "dcterms.language", "inlanguage", "language", "og:locale"}
 """Names of `<meta>` that say in which language a page is."""
 NO_LANGUAGE = {"mis", "mul", "und"}
+"""Codes that name no language: uncoded, multiple, undetermined."""
 _NO_VALUES: dict[str, str] = {}
 
 
@@ -63,7 +65,7 @@ def read_html(text: str, languages: Languages = UNKNOWN) -> Document:
 
 
 def inline_tag(markup: str) -> Code:
-    """The code of a tag, a comment or template code as it stands in running text."""
+    """The code of a tag, a comment or template code in running text."""
     token = next(iter(Tokenizer(markup)), None)
     return replace(_code(token, markup), start=None) if token else Code(markup)
 
@@ -118,7 +120,7 @@ def _values(token: Token, text: str) -> dict[str, str]:
 
 
 def _declared(values: dict[str, str]) -> Literal["yes", "no", ""]:
-    """What the attributes of an element say of its translation."""
+    """Whether the attributes of an element say that it is translated; "" if they do not say it."""
     translate = values.get("translate", "inherit").lower()
     if translate == "no" or "notranslate" in values.get("class", "").lower().split():
         return "no"
@@ -126,7 +128,7 @@ def _declared(values: dict[str, str]) -> Literal["yes", "no", ""]:
 
 
 class _Reader:
-    """Goes once through the tokens of a page."""
+    """Collects the segments of a page in one pass over its tokens."""
 
     def __init__(self, text: str, languages: Languages):
         self.text, (self.source, self.target) = text, languages
@@ -143,11 +145,11 @@ class _Reader:
         """Whether an element is open that is not translated."""
         self._skipped: _Skipped | None = None
         """This element, if it stands inside of a sentence."""
-        self._outer: list[_Outer] = []
-        """The sentences around the one so far, which is a part of what they skip."""
+        self._outer: list[_OuterSentence] = []
+        """The sentences around the one so far, which stands in an element that they skip."""
 
     def document(self) -> Document:
-        """What is translated and replaced in the page."""
+        """The page with its segments and edits."""
         for token in self.tokens:
             match token.kind:
                 case "open":
@@ -171,13 +173,17 @@ class _Reader:
 
     def _end_sentence(self) -> None:
         pieces, self._pieces = self._pieces, []
-        if has_words([piece.content for piece in pieces]):
-            parts = HtmlSentence(pieces).parts() if len(pieces) > 1 else [pieces]
-            self.sentences += [segment for part in parts if (segment := _segment(self.text, part))]
+        if not has_words([piece.content for piece in pieces]):
+            return
+        for part in HtmlSentence(pieces).parts() if len(pieces) > 1 else [pieces]:
+            segment = _segment(self.text, part)
+            if segment:
+                self.sentences.append(segment)
 
     # ---- texts and tags ----
 
     def _read(self, token: Token) -> None:
+        """Read a text."""
         markup = self._markup(token)
         if not markup.strip(BLANKS):
             self._add(token, markup)
@@ -195,6 +201,7 @@ class _Reader:
                 self._add(Token("text", start, end), as_text(line[0]))
 
     def _open(self, token: Token) -> None:
+        """Read an opening tag."""
         name = token.name
         self.open.open(name)
         self._go_on(token.start)
@@ -214,7 +221,7 @@ class _Reader:
         if self._skips and not element.why_untranslated():
             if has_content:
                 # What is translated inside of what is not is a text by itself.
-                self._outer.append(_Outer(self.open.depth, self._pieces, self._skipped))
+                self._outer.append(_OuterSentence(self.open.depth, self._pieces, self._skipped))
                 self._pieces, self._skipped, self._skips = [], None, False
             else:
                 self._read_attributes(token, values)
@@ -226,7 +233,7 @@ class _Reader:
     def _open_in_text(
         self, token: Token, values: dict[str, str], element: Element, has_content: bool, is_foreign: bool
     ) -> None:
-        """Read a tag where text is translated, though that of its element may not be."""
+        """Read an opening tag that stands in translated text, whether or not its element is translated."""
         name = token.name
         is_block = name in BLOCKS or (is_foreign and name in READ_IN_SVG)
         if is_block or (name == "input" and values.get("type", "").lower() in BUTTONS | CHOICES):
@@ -245,6 +252,7 @@ class _Reader:
             self._add(token, _code(token, self.text))
 
     def _close(self, token: Token) -> None:
+        """Read an end tag."""
         element = self.open.close(token.name)
         self._return()
         is_skipped = bool(element and self._skipped and self._skipped.element is element)
@@ -257,7 +265,7 @@ class _Reader:
             self._add(token, _code(token, self.text))
 
     def _element(self, name: str, values: dict[str, str], is_foreign: bool) -> Element:
-        """An element about to be opened, and whether it is translated."""
+        """An element that is about to be opened, which says whether it is translated."""
         outer = self.open.current.why_untranslated()
         element = Element(name, outer, outer=outer)
         if not values and not outer and name not in UNTRANSLATED:
@@ -290,7 +298,7 @@ class _Reader:
             self._pieces, self._skipped, self._skips = outer.pieces, outer.skipped, True
 
     def _go_on(self, position: int) -> None:
-        """Notice what has ended before a position."""
+        """End the elements that have ended before a position and were not translated."""
         self._return()
         if not self._skips or self.open.current.why_untranslated():
             return
@@ -321,14 +329,15 @@ class _Reader:
             return
         names = {"lang", "xml:lang"}
         if token.name == "meta":
-            said = {values.get(key, "").lower() for key in ("name", "property", "itemprop", "http-equiv")}
-            names = {"content"} if said & META_LANGUAGE else set()
+            meta_names = {values.get(key, "").lower() for key in ("name", "property", "itemprop", "http-equiv")}
+            names = {"content"} if meta_names & META_LANGUAGE else set()
         for attribute in token.attributes:
             language = values[attribute.name]
             if attribute.name in names and self._is_source({"lang": language}):
-                tag = _tag(self.target)
-                tag = tag.replace("-", "_") if "_" in language else tag
-                self.edits.append(Edit(attribute.start, attribute.end, tag, if_changed=True))
+                code = _language_tag(self.target)
+                if "_" in language:
+                    code = code.replace("-", "_")
+                self.edits.append(Edit(attribute.start, attribute.end, code, if_changed=True))
 
     # ---- attributes ----
 
@@ -339,8 +348,8 @@ class _Reader:
             return
         names = ATTRIBUTES | {OWN_ATTRIBUTES.get(name, "")}
         if name == "meta":
-            said = {values.get(key, "").lower() for key in ("name", "property", "itemprop")}
-            names = {"content"} if said & META else set()
+            meta_names = {values.get(key, "").lower() for key in ("name", "property", "itemprop")}
+            names = {"content"} if meta_names & META else set()
         elif name == "input" and values.get("type", "").lower() in BUTTONS:
             names = names | {"value"}
         for attribute in token.attributes:
@@ -348,6 +357,7 @@ class _Reader:
                 self.attributes.append(segment)
 
     def _attribute(self, attribute: Attribute) -> Segment | None:
+        """The segment of an attribute's value; None if it has no words."""
         start, end, quote = attribute.start, attribute.end, attribute.quote
         content = trimmed(
             _code(token, self.text) if token.kind == "code" else as_text(self._markup(token), in_attribute=True)
@@ -370,27 +380,30 @@ class _Skipped:
     element: Element
     start: int
     kind: Literal["word", "alone"]
-    """What it stands for."""
+    """Whether the element stands for a word of the sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Outer:
-    """A sentence with an element that is not translated, in which something is translated all the same."""
+class _OuterSentence:
+    """A sentence with an element that is not translated, but has a translated element inside."""
 
     depth: int
-    """How many elements are open around that."""
+    """Number of open elements around the translated element."""
     pieces: list[Piece]
     skipped: _Skipped | None
 
 
-def _means(language: str, meant: str, other: str | None) -> bool:
-    """Whether a page means a language of the translation by a code, and not the other language."""
-    if same_language(language, meant):
+def _means(code: str, language: str, other: str | None) -> bool:
+    """Whether the code in a page names a language of the translation, and not the `other` language.
+
+    A code of another region does if it cannot be mistaken for the other language.
+    """
+    if same_language(code, language):
         return True
-    return two_letters(language) == two_letters(meant) and (not other or two_letters(meant) != two_letters(other))
+    return two_letters(code) == two_letters(language) and (not other or two_letters(language) != two_letters(other))
 
 
-def _tag(language: str) -> str:
+def _language_tag(language: str) -> str:
     """A language as `lang` names it: "fra" is fr, "pt_BR" is pt-BR."""
     code, *rest = language.replace("_", "-").split("-")
     return "-".join([two_letters(code), *rest])

@@ -1,4 +1,4 @@
-"""Cuts the text of a block into sentences: a row of links or badges is none, and what only touches is no word."""
+"""Cuts the text of a block into sentences: each link or badge of a row is one, and elements that touch may be two."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from dragoman.documents.html_tokens import BLANKS
 from dragoman.documents.inline import pairs
 
 ITEMS = {"a", "label"}
-"""Inline elements that are texts by themselves if they stand in a row. So are elements that HTML does not know."""
+"""Inline elements that are texts by themselves where they stand in a row. So are elements that HTML does not know."""
 FORMATS = {
     "abbr", "acronym", "b", "bdi", "bdo", "big", "blink", "cite", "data", "del", "dfn", "em", "font", "i", "ins",
     "mark", "meter", "nobr", "output", "picture", "progress", "q", "rb", "ruby", "s", "slot", "small", "span", "strike",
@@ -24,21 +24,22 @@ _BADGE = re.compile(
 )
 """The tag of a span that is shown like a button."""
 _MARKS = BLANKS + "\xa0|/\\·•∙⋅‣▪›»→‹«←–—-"
-"""What may stand between the texts of a row."""
+"""Characters that may stand between the texts of a row."""
 LONGEST_TAG = 300
-"""Characters of a tag that are looked at."""
+"""Most characters of a tag that are looked at."""
 SEPARATE = {"img", "image", "input", "wbr"}
 """Single tags that separate two words which touch them."""
 WITHIN_WORDS = FORMATS - {"cite", "data", "picture", "span", "time"}
 """Formats that may begin or end inside of a word, such as the bold part of an abbreviation."""
 DELETIONS = {"del", "s", "strike", "~~"}
-"""Formats of what is no longer said; what is said instead often touches it. `~~` is that of Markdown."""
+"""Formats of deleted text, which often touches the text that replaces it. `~~` is that of Markdown."""
 ENDS = ".:;!?…"
+"""Characters that end a text."""
 _WORD = re.compile(r"\w")
 
 
 class Piece(NamedTuple):
-    """A text or a code of a sentence, and where it stands in the page."""
+    """A text or a code, and its position in the page."""
 
     start: int
     end: int
@@ -51,12 +52,12 @@ class Piece(NamedTuple):
 
     @property
     def markup(self) -> str:
-        """As the page spells a code; as people read a text."""
+        """A code as the page spells it, or a text as people read it."""
         return self.content.markup if isinstance(self.content, Code) else self.content
 
 
 Stretch = tuple[int, int]
-"""The first of some pieces, and the one after the last."""
+"""Indices of the first piece of a stretch and of the piece after its last one."""
 
 
 class HtmlSentence:
@@ -66,28 +67,29 @@ class HtmlSentence:
         self.pieces = list(pieces)
         closed = pairs([piece.content for piece in pieces])
         self._partner = closed | {end: start for start, end in closed.items()}
-        """For each tag with a partner, the number of that piece."""
+        """For each tag with a partner, the index of that piece."""
         self._words = _counts(piece.kind == "text" and _WORD.search(piece.content) for piece in pieces)
-        self._ink = _counts(piece.kind == "word" or (piece.kind == "text" and piece.content.strip(BLANKS))
-                            for piece in pieces)  # fmt: skip
+        """For each index, the number of texts with words before it."""
+        self._ink = _counts(
+            piece.kind == "word" or (piece.kind == "text" and piece.content.strip(BLANKS)) for piece in pieces
+        )
+        """For each index, the number of pieces before it that are no blanks and no tags."""
 
     def parts(self) -> Iterator[Sequence[Piece]]:
         """The texts that are translated one by one."""
-        waiting = [(0, len(self.pieces), False)]
+        waiting: list[Stretch] = [(0, len(self.pieces))]
+        is_whole = True
         while waiting:
-            start, end, is_part = waiting.pop()
-            start, end = self._trimmed(start, end)
-            inner = self._inside(start, end)
-            if row := self._row(*inner):
-                waiting += [(first, last, True) for first, last in row]
-                continue
-            cuts = self._cuts(start, end)
-            if cuts:
-                edges = [start, *cuts, end]
-                waiting += [(first, last, True) for first, last in pairwise(edges)]
-                continue
-            first, last = inner if is_part else (start, end)
-            yield self._with_whole_empty_elements(first, last)
+            start, end = self._trimmed(*waiting.pop())
+            inside = self._inside(start, end)
+            if row := self._row(*inside):
+                waiting += row
+            elif cuts := self._cuts(start, end):
+                waiting += pairwise([start, *cuts, end])
+            else:
+                first, last = (start, end) if is_whole else inside
+                yield self._with_whole_empty_elements(first, last)
+            is_whole = False
 
     def _with_whole_empty_elements(self, start: int, end: int) -> list[Piece]:
         """The pieces with each element that has no text as one code; a blank in it is a break between words."""
@@ -99,8 +101,8 @@ class HtmlSentence:
                 inside = self.pieces[index : partner + 1]
                 markup = "".join(piece.markup for piece in inside)
                 kind = "break" if any(piece.kind in ("text", "break") for piece in inside) else "alone"
-                place = inside[0].start
-                pieces.append(Piece(place, inside[-1].end, Code(markup, kind, start=place)))
+                position = inside[0].start
+                pieces.append(Piece(position, inside[-1].end, Code(markup, kind, start=position)))
                 index = partner
             else:
                 pieces.append(self.pieces[index])
@@ -108,7 +110,7 @@ class HtmlSentence:
         return pieces
 
     def _trimmed(self, start: int, end: int) -> Stretch:
-        """Without blanks and codes at both ends that are not around a text."""
+        """The stretch without blanks at both ends, and without codes there that are not around a text."""
         while start < end and (after := self._after_outside(start, end)):
             start = after
         while start < end and (before := self._before_outside(start, end)) is not None:
@@ -116,7 +118,7 @@ class HtmlSentence:
         return start, end
 
     def _after_outside(self, start: int, end: int) -> int:
-        """What comes after the first piece, or after an empty element; 0 if that belongs to the text."""
+        """The index after the first piece, or after an empty element; 0 if that belongs to the text."""
         partner = self._partner.get(start, end)
         if partner >= end:
             return start + 1 if self._ink[start + 1] == self._ink[start] else 0
@@ -130,16 +132,15 @@ class HtmlSentence:
         return partner if self._ink[end] == self._ink[partner] else None
 
     def _inside(self, start: int, end: int) -> Stretch:
-        """Without the elements that are around all of it."""
+        """The stretch without the elements that are around all of it."""
         while start < end and self._partner.get(start) == end - 1:
             start, end = self._trimmed(start + 1, end - 1)
         return start, end
 
     def _row(self, start: int, end: int) -> list[Stretch]:
-        """What is inside of the elements of a row; nothing if this is none."""
-        items: list[Stretch] = []
-        gaps: list[str] = []
-        """What stands between the items."""
+        """The contents of the elements of a row, such as links; nothing if this is no row."""
+        contents: list[Stretch] = []
+        gaps: list[str] = []  # the text between two elements
         gap: list[str] = []
         are_items = True
         index = start
@@ -148,23 +149,26 @@ class HtmlSentence:
             if piece.kind == "word" or (piece.kind == "text" and self._words[index + 1] > self._words[index]):
                 return []
             if partner < index or partner >= end:
-                gap += [piece.content] if isinstance(piece.content, str) else []
+                if isinstance(piece.content, str):
+                    gap.append(piece.content)
                 index += 1
                 continue
             if self._words[partner] > self._words[index]:
-                gaps += ["".join(gap)] if items else []
+                if contents:
+                    gaps.append("".join(gap))
                 gap = []
-                items.append((index + 1, partner))
+                contents.append((index + 1, partner))
                 are_items = are_items and _is_item(piece.content)
             else:
                 gap += [inner.content for inner in self.pieces[index:partner] if isinstance(inner.content, str)]
             index = partner + 1
-        if len(items) < 2:
+        if len(contents) < 2:
             return []
-        return items if are_items or all(gap.strip() and not gap.strip(_MARKS) for gap in gaps) else []
+        are_separated = all(gap.strip() and not gap.strip(_MARKS) for gap in gaps)
+        return contents if are_items or are_separated else []
 
     def _cuts(self, start: int, end: int) -> list[int]:
-        """The places where another text begins: after two line breaks, or where two elements touch.
+        """The indices at which another text begins: after two line breaks, or where two elements touch.
 
         Two words around a single tag, such as that of a picture, are separated by it.
         """
@@ -175,21 +179,30 @@ class HtmlSentence:
         for index in range(start, end):
             piece = self.pieces[index]
             if isinstance(piece.content, Code):
-                breaks = breaks + 1 if piece.kind == "break" else breaks
+                if piece.kind == "break":
+                    breaks += 1
                 if breaks == 2:
                     cuts.append(index)
                     breaks = 0
                 codes.append(index)
-                before = "" if piece.kind in ("word", "break") else before
+                if piece.kind in ("word", "break"):
+                    before = ""
             elif piece.content:
-                if before and codes and (after := piece.content[0]) not in BLANKS:
-                    cuts += self._cut_between(before, codes, after)
+                after = piece.content[0]
+                if before and codes and after not in BLANKS:
+                    cut = self._cut_between(before, codes, after)
+                    if cut is not None:
+                        cuts.append(cut)
                 before, codes = piece.content[-1].strip(BLANKS), []
-                breaks = 0 if piece.content.strip(BLANKS) else breaks
+                if piece.content.strip(BLANKS):
+                    breaks = 0
         return [cut for cut in cuts if start < cut < end]
 
-    def _cut_between(self, before: str, codes: list[int], after: str) -> list[int]:
-        """The place between two characters that only codes separate where the text is cut, if it is."""
+    def _cut_between(self, before: str, codes: list[int], after: str) -> int | None:
+        """The index at which the text is cut between two characters that only codes separate; None if it is not.
+
+        A single tag between two words becomes a break.
+        """
         closed, opened = None, None
         for index in codes:
             kind = self.pieces[index].kind
@@ -198,33 +211,35 @@ class HtmlSentence:
             elif kind == "open" and closed is not None and opened is None:
                 opened = index
         if closed is not None and opened is not None:
-            return [opened] if _stand_apart(self._opening(closed), before, self.pieces[opened].content, after) else []
+            are_two_texts = _stand_apart(self._opening(closed), before, self.pieces[opened].content, after)
+            return opened if are_two_texts else None
         if _WORD.match(before) and _WORD.match(after):
             single = next((i for i in codes if self.pieces[i].kind == "alone" and self._name(i) in SEPARATE), None)
             if single is not None:
                 piece = self.pieces[single]
                 self.pieces[single] = piece._replace(content=replace(piece.content, kind="break"))
-        return []
+        return None
 
     def _name(self, index: int) -> str:
         return self.pieces[index].content.name
 
     def _opening(self, closed: int) -> Code:
-        """The opening tag of a closing one, which itself stands for one that is missing."""
+        """The opening tag of a closing one; the closing tag itself if it has no partner."""
         return self.pieces[self._partner.get(closed, closed)].content
 
 
 def _counts(marks: Iterable[object]) -> list[int]:
-    """How many of the first pieces are marked, for each number of pieces."""
+    """For each index, the number of true marks before it."""
     return [0, *accumulate(map(bool, marks))]
 
 
 def _is_item(tag: Code) -> bool:
+    """Whether an element is a text by itself where it stands in a row."""
     return tag.name in ITEMS or tag.name not in FORMATS or bool(_BADGE.match(tag.markup[:LONGEST_TAG]))
 
 
 def is_replaced(first: Code, second: Code) -> bool:
-    """Whether one of two elements that touch is deleted, and the other is what is said instead."""
+    """Whether one of two elements that touch is deleted text, and the other is the text that replaces it."""
     return (first.name in DELETIONS) != (second.name in DELETIONS)
 
 

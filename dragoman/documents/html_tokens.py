@@ -1,4 +1,4 @@
-"""HTML as tokens with their places in the text, by the rules of the tokenizer of the HTML standard.
+"""Reads HTML as tokens with their positions in the text, by the rules of the tokenizer of the HTML standard.
 
 https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Code of templates, such as `{{ name }}` and
 `<?php ... ?>`, is a token of its own, also inside of tags. Each character is read a bounded number of times.
@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 BLANKS = "\t\n\f\r "
 LONGEST_REFERENCE = 40
-"""Characters of a reference. A longer one is a number that no character has."""
+"""Most characters of a reference. A longer one is a number that no character has."""
 LONGEST_CODE = 2_000
-"""Characters of a piece of template code in braces. Two braces that are farther apart do not belong together."""
+"""Most characters of template code in braces. Two braces that are farther apart do not belong together."""
 _MARKUP = re.compile(r"<(?:[A-Za-z/!?%]|\{\{)|\{[{%#]|[$#]\{|\[\[")
 _CODE = re.compile(r"<[?%]|\{[{%#]|[$#]\{|\[\[")
 _NAME = re.compile(r"</?((?:[A-Za-z]|\{\{)[^\t\n\f\r />]*)")
@@ -40,16 +40,18 @@ _VALUE = re.compile(
 _REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{1,31};?)")
 _NO_REFERENCE = re.compile("[A-Za-z0-9#]{0,40}[^A-Za-z0-9#;]")
 _NO_CODE, _NO_TAG = re.compile(r"[^?%{$\[]"), re.compile(r"[^A-Za-z/!?%{$\[]")
-"""What may follow a `<` that is a text, in an attribute and elsewhere."""
+"""Characters that may follow a `<` that is text: in an attribute, and elsewhere."""
 _SPECIAL = re.compile("([&<])")
 _REFERENCE_IN_ATTRIBUTE = re.compile(_REFERENCE.pattern.removesuffix(";?)") + r"(?:;|(?![=A-Za-z0-9])))")
 
 
 class Attribute(NamedTuple):
-    """An attribute with a value: its name in small letters, and where its value is, without quotation marks."""
+    """An attribute of a tag."""
 
     name: str
+    """The name in small letters."""
     start: int
+    """Start of the value in the text, without a quotation mark."""
     end: int
     quote: Literal['"', "'", ""]
 
@@ -58,7 +60,8 @@ class Token(NamedTuple):
     """A piece of the text."""
 
     kind: Literal["text", "open", "close", "code", "other"]
-    """A text, a tag, code of a template, or what nobody sees: comments, the document type, the content of scripts."""
+    """A text, one of two kinds of tags, template code, or others, which nobody sees: comments, the document type, the
+    content of scripts."""
     start: int
     end: int
     name: str = ""
@@ -69,9 +72,10 @@ class Token(NamedTuple):
 
 
 class Tokenizer:
-    """The tokens of a text, one after the other.
+    """Iterates over the tokens of a text.
 
-    Who reads them says after the opening tag of a script that no tags follow up to its end, see `skip` and `read`.
+    After the opening tag of an element without tags inside, such as a script, call `skip` or `read` before the next
+    token.
     """
 
     def __init__(self, text: str):
@@ -79,14 +83,14 @@ class Tokenizer:
         self._without_tags: Literal["", "skip", "read"] = ""
         self._name = ""
         self._last: dict[str, int] = {}
-        """The last position of each mark in the text."""
+        """The last position of each mark that was looked for; -1 for one that the text does not have."""
 
     def skip(self, name: str) -> None:
-        """Make one token of all up to the end tag of an element that has just been opened."""
+        """Make one token of everything up to the end tag of an element that has just been opened."""
         self._without_tags, self._name = "skip", name
 
     def read(self, name: str) -> None:
-        """Take no tags but code of templates up to the end tag of an element that has just been opened."""
+        """Read only texts and template code up to the end tag of an element that has just been opened."""
         self._without_tags, self._name = "read", name
 
     def __iter__(self) -> Iterator[Token]:
@@ -112,7 +116,7 @@ class Tokenizer:
             position = searched = token.end
 
     def texts(self, start: int, end: int) -> Iterator[Token]:
-        """The texts and the code of templates in a part without tags, such as the value of an attribute."""
+        """The texts and the template code in a part without tags, such as the value of an attribute."""
         position = searched = start
         while match := _CODE.search(self.text, searched, end):
             code_end = self.end_of_code(match.start())
@@ -127,7 +131,7 @@ class Tokenizer:
             yield Token("text", position, end)
 
     def end_of_code(self, start: int) -> int:
-        """The end of the code of a template that begins here; 0 if none does."""
+        """The end of the template code that begins here; 0 if none does."""
         opener = self.text[start : start + 2]
         if opener == "<?":
             if not _PHP.match(self.text, start):
@@ -137,33 +141,37 @@ class Tokenizer:
             return self._after("%>", start)
         if opener in _CLOSERS:
             end = self._after(_CLOSERS[opener], start, start + LONGEST_CODE)
-            return end + (opener == "{{" and end > 0 and self.text.startswith("}", end))
+            if end and opener == "{{" and self.text.startswith("}", end):
+                return end + 1  # of three braces
+            return end
         match = _SHORT_CODE.match(self.text, start)
         return match.end() if match else 0
 
     def _end_of_content(self, start: int) -> int:
+        """The index of the end tag up to which no tags are read, or the end of the text."""
         if self._name == "plaintext":
             return len(self.text)
         match = re.compile(rf"</{re.escape(self._name)}(?=[\t\n\f\r />])", re.IGNORECASE).search(self.text, start)
         return match.start() if match else len(self.text)
 
     def _content(self, start: int, end: int) -> Iterator[Token]:
+        """The tokens of the content of an element without tags inside."""
         if self._without_tags == "read":
             yield from self.texts(start, end)
         elif end > start:
             yield Token("other", start, end)
 
     def _after(self, mark: str, start: int, end: int | None = None) -> int:
-        """The place after the next such mark; 0 if there is none."""
+        """The position after the next such mark; 0 if there is none."""
         if mark not in self._last:
             self._last[mark] = self.text.rfind(mark)
         if self._last[mark] < start + 2:
             return 0
-        place = self.text.find(mark, start + 2, end)
-        return place + len(mark) if place >= 0 else 0
+        position = self.text.find(mark, start + 2, end)
+        return position + len(mark) if position >= 0 else 0
 
     def _token(self, start: int) -> Token | None:
-        """The token that begins here, if one does: a tag, a comment or code of a template."""
+        """The tag, comment or template code that begins here; None if it is text."""
         text = self.text
         if plain := _PLAIN_TAG.match(text, start):
             return Token("close" if plain[1] else "open", start, plain.end(), plain[2].lower())
@@ -181,7 +189,7 @@ class Tokenizer:
         return Token("other", start, end)
 
     def _tag(self, start: int, name: re.Match[str]) -> Token:
-        """A tag; what ends within one is nothing that a browser shows."""
+        """The tag that begins here. If the text ends within it, browsers show nothing of it."""
         text, position, attributes = self.text, name.end(), dict[str, Attribute]()
         unfinished = Token("other", start, len(text))
         while True:
@@ -193,18 +201,18 @@ class Tokenizer:
             if code_end := self.end_of_code(position) if text[position] in "{<" else 0:
                 position = code_end
                 continue
-            attribute = _ATTRIBUTE.match(text, position)
-            position = attribute.end()
-            if not attribute[2]:
-                attributes.setdefault(attribute[1].lower(), Attribute(attribute[1].lower(), position, position, ""))
+            match = _ATTRIBUTE.match(text, position)
+            position = match.end()
+            attribute = match[1].lower()
+            if not match[2]:
+                attributes.setdefault(attribute, Attribute(attribute, position, position, ""))
                 continue
             quote = text[position] if text[position : position + 1] in ('"', "'") else ""
             position += len(quote)
             end = self._end_of_value(position, quote)
             if end < 0:
                 return unfinished
-            found = Attribute(attribute[1].lower(), position, end, quote)
-            attributes.setdefault(found.name, found)
+            attributes.setdefault(attribute, Attribute(attribute, position, end, quote))
             position = end + len(quote)
         is_closed = text[position - 1] == "/" and position > gap
         kind = "close" if text[start + 1] == "/" else "open"
@@ -213,10 +221,9 @@ class Tokenizer:
     def _end_of_value(self, start: int, quote: str) -> int:
         """The end of the value of an attribute; -1 if there is none."""
         while match := _END_OF_VALUE[quote].search(self.text, start):
-            code_end = self.end_of_code(match.start()) if match[0][0] in "{<" else 0
             if match[0][0] not in "{<":
                 return match.start()
-            start = code_end or match.start() + 1
+            start = self.end_of_code(match.start()) or match.start() + 1
         return -1
 
 
@@ -226,13 +233,16 @@ def is_value(code: str) -> bool:
 
 
 def as_text(markup: str, *, in_attribute: bool = False) -> str:
-    """What people read of a text with references such as `&amp;`."""
+    """The text that people read for markup with references such as `&amp;`."""
     pattern = _REFERENCE_IN_ATTRIBUTE if in_attribute else _REFERENCE
     return pattern.sub(_character, markup) if "&" in markup else markup
 
 
 class Spelling:
-    """How a text is spelled: with references where the `source` has them; `quotes` would end it, as an attribute."""
+    """Spells texts as HTML, with references for characters where the `source` has them.
+
+    In an attribute, `quotes` are the marks that would end its value.
+    """
 
     def __init__(self, source: str, quotes: str = ""):
         self._source, self._quotes = source, quotes
@@ -240,11 +250,11 @@ class Spelling:
     def __call__(self, text: str) -> str:
         if not any(mark in text for mark in self._bare):
             return text.translate(self._table)
-        parts = _SPECIAL.split(text)
-        return "".join(
-            part if part in self._bare and _is_bare(part, after, bool(self._quotes)) else part.translate(self._table)
-            for part, after in pairwise([*parts, ""])
-        )
+        spelled = []
+        for part, after in pairwise([*_SPECIAL.split(text), ""]):
+            may_stay = part in self._bare and _is_bare(part, after, in_attribute=bool(self._quotes))
+            spelled.append(part if may_stay else part.translate(self._table))
+        return "".join(spelled)
 
     @cached_property
     def _table(self) -> dict[int, str]:
@@ -263,8 +273,8 @@ class Spelling:
         return [mark for mark in "&<" if mark in plain]
 
 
-def _is_bare(mark: str, after: str, in_attribute: bool) -> bool:
-    """Whether `&` or `<` is no markup before such a text."""
+def _is_bare(mark: str, after: str, *, in_attribute: bool) -> bool:
+    """Whether `&` or `<` is no markup before a text."""
     if mark == "<":
         return bool((_NO_CODE if in_attribute else _NO_TAG).match(after))
     return bool(_NO_REFERENCE.match(after)) and unescape(mark + after[:40]) == mark + after[:40]

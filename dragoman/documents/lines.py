@@ -1,4 +1,4 @@
-"""Texts that stand in several lines: joined before they are translated, and arranged in lines again afterwards."""
+"""Joins the lines of a text before it is translated, and arranges the translation in lines again."""
 
 import re
 import unicodedata
@@ -25,7 +25,7 @@ _UNIT = re.compile(
 _PUNCTUATION = re.compile(r"[.,;:!?…、。，．！？；：][\"')\]’”»」』）]*\Z")
 _SPACES = " \t\r\n"
 _NEARBY = 12
-"""Units on each side of the best place of a line's end that are looked at."""
+"""Number of units on each side of the ideal end of a line that are looked at."""
 
 
 def joined(text: str) -> str:
@@ -47,63 +47,71 @@ class Unit:
     """A part of a text that is not divided between lines."""
 
     gap: str
-    """A space if there is one before it."""
+    """A space before the unit, or ""."""
     text: str
     begins_line: bool = True
-    """Whether it may be the first one of a line."""
+    """Whether the unit may be the first one of a line."""
 
 
 def units(content: Content) -> list[Unit]:
-    """The units of a text: its words, in Chinese and Japanese its characters. Codes are written as their markup."""
-    found: list[tuple[str, list[str]]] = []
-    spaced = True  # whether what comes next is not written together with what was before
+    """The units of a text: its words, in Chinese and Japanese its characters. Codes are written as their markup.
+
+    A code and a word that touch are one unit.
+    """
+    collected: list[tuple[str, list[str]]] = []  # for each unit, its gap and the texts that it consists of
+    is_apart = True  # whether a space is before the next text
     for piece in content:
         text = piece.markup if isinstance(piece, Code) else piece
         core = text.strip(_SPACES)
-        spaced = spaced or text[:1] in _SPACES
+        is_apart = is_apart or text[:1] in _SPACES
+        if not core:
+            continue
         parts = [("", core)] if isinstance(piece, Code) else _parts(core)
-        for number, (gap, part) in enumerate(parts if core else ()):
-            if number == 0 and found and not spaced:
-                found[-1][1].append(part)
+        for number, (gap, part) in enumerate(parts):
+            if number == 0 and collected and not is_apart:
+                collected[-1][1].append(part)
             else:
-                found.append((" " if number == 0 and found else gap, [part]))
-        spaced = text[-1:] in _SPACES if core else spaced
-    return [Unit(gap, "".join(texts)) for gap, texts in found]
+                collected.append((" " if number == 0 and collected else gap, [part]))
+        is_apart = text[-1:] in _SPACES
+    return [Unit(gap, "".join(texts)) for gap, texts in collected]
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    last = 0
+    """Gap and text of each unit of a text without codes."""
+    position = 0
     for unit in _UNIT.finditer(text) if not text.isascii() else re.finditer(r"\S+", text):
-        yield (" " if unit.start() > last else ""), unit[0]
-        last = unit.end()
+        yield (" " if unit.start() > position else ""), unit[0]
+        position = unit.end()
 
 
 def in_lines(lengths: Sequence[int], parts: Sequence[Unit]) -> list[str]:
-    """A text in as many lines as there are `lengths`, each with about the same share of the text as of these.
+    """A text in as many lines as there are `lengths`, each with about the share of the text that it has of these.
 
-    A line rather ends after a mark of punctuation. There are fewer lines if the text has fewer units.
+    Lines end after a mark of punctuation if one is near. There are fewer lines if the text has fewer units.
     """
     offsets = list(accumulate((len(unit.gap) + len(unit.text) for unit in parts), initial=0))
     candidates = [index for index in range(1, len(parts)) if parts[index].begins_line]
-    places = [offsets[index] for index in candidates]
+    positions = [offsets[index] for index in candidates]
     scale = offsets[-1] / max(1, sum(lengths))
+    average_length = offsets[-1] / max(1, len(lengths))
     ends: list[int] = []
     first = 0  # of the candidates that are left
     for number, end in enumerate(accumulate(lengths[:-1]), start=1):
-        last = len(candidates) - (len(lengths) - 1 - number)  # some are left for the lines that follow
         if first >= len(candidates):
             break
-        target, length = end * scale, offsets[-1] / len(lengths)
-        nearest = bisect_left(places, target)
-        nearby = range(max(first, nearest - _NEARBY), min(max(last, first + 1), nearest + _NEARBY)) or [
-            min(max(nearest, first), max(last - 1, first))
-        ]
+        last = len(candidates) - (len(lengths) - 1 - number)  # some are left for the lines that follow
+        target = end * scale
+        nearest = bisect_left(positions, target)
+        nearby = range(max(first, nearest - _NEARBY), min(max(last, first + 1), nearest + _NEARBY))
+        if not nearby:
+            closest = min(max(nearest, first), max(last - 1, first))
+            nearby = range(closest, closest + 1)
 
-        def cost(index: int, target: float = target, length: float = length) -> float:
-            number = candidates[index]
-            bonus = 0.1 if parts[number].gap else 0.3
-            ends_clause = _PUNCTUATION.search(parts[number - 1].text)
-            return abs(places[index] - target) - (bonus * length if ends_clause else 0)
+        def cost(index: int, target: float = target) -> float:
+            unit, before = parts[candidates[index]], parts[candidates[index] - 1]
+            bonus = 0.1 if unit.gap else 0.3
+            ends_clause = _PUNCTUATION.search(before.text)
+            return abs(positions[index] - target) - (bonus * average_length if ends_clause else 0)
 
         best = min(nearby, key=cost)
         ends.append(candidates[best])
@@ -112,7 +120,7 @@ def in_lines(lengths: Sequence[int], parts: Sequence[Unit]) -> list[str]:
 
 
 def filled(width: int, first: int, indent: int, parts: Sequence[Unit]) -> list[str]:
-    """A text in lines of at most `width` columns; the first and the other lines begin at these columns."""
+    """A text in lines of at most `width` columns. The first line begins at column `first`, the others at `indent`."""
     lines: list[list[Unit]] = [[]]
     used = first
     for unit in parts:
@@ -126,17 +134,19 @@ def filled(width: int, first: int, indent: int, parts: Sequence[Unit]) -> list[s
 
 
 def written(parts: Sequence[Unit]) -> str:
-    """Units as one text, without a space before the first."""
+    """The units as one text, without a space before the first."""
     return "".join(unit.gap * (number > 0) + unit.text for number, unit in enumerate(parts))
 
 
 def columns(text: str) -> int:
     """The width of a text where every letter has one column, and those of Chinese, Japanese and Korean have two."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        2 if unicodedata.east_asian_width(each) in "WF" else 0 if unicodedata.combining(each) else 1 for each in text
-    )
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    return 0 if unicodedata.combining(character) else 1
 
 
 @dataclass(frozen=True)
@@ -146,9 +156,9 @@ class LinedSegment(Segment):
     lengths: Sequence[int] = ()
     """Characters in each line of the source."""
     newlines: Sequence[str] = ()
-    """What stands between the lines."""
+    """The line breaks between these lines, with the spaces behind them."""
 
     def written(self, content: Content) -> str:
-        """A translation as it is written into the document."""
+        """The translation as it is written into the document."""
         lines = in_lines(self.lengths, units(content))
         return "".join(line + end for line, end in zip(lines, [*self.newlines[: len(lines) - 1], ""], strict=True))

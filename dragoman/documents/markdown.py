@@ -1,10 +1,11 @@
-"""Markdown: headings, paragraphs, list items, tables and HTML blocks; code, addresses and front matter stay."""
+"""Markdown: finds headings, paragraphs, list items, tables and HTML blocks. Code, addresses and front matter stay."""
 
 import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, pairwise
 
 from dragoman.documents.document import (
@@ -28,9 +29,9 @@ from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, p
 from dragoman.text.characters import has_letters
 
 MOST_MARKS = 10_000
-"""Characters of markup in one paragraph; with more it is hardly a text, and stays as it is."""
+"""Most characters of markup in one paragraph. With more it is hardly a text, and stays as it is."""
 MOST_READINGS = 5
-"""How often a text is read to find emphasis that is not read as such."""
+"""Most times that a translation is read again to find emphasis that does not work."""
 _FRONT = re.compile(
     r"(?P<mark>---|\+\+\+)[ \t]*\r?\n(?P<text>(?:.*?\n)??)(?:(?P=mark)|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL
 )
@@ -57,14 +58,14 @@ _BEGINS_BLOCK = re.compile(
       |(?P<number>\d{1,9})[.)](?=\s|\Z)""",
     re.VERBOSE,
 )
-"""What a line of a text does not begin with unless it is escaped."""
+"""Beginnings of a line that would begin another block, and so are escaped."""
 _ENDS_HEADING = re.compile(r"(?:(?<=\s)|\A)#+\Z")
 _BEGINS_HTML = re.compile(
     r"<(?:[?!]|/?(?!(?:abbr|a|bdi|bdo|br|b|cite|code|data|del|dfn|em|img|input|ins|i|kbd|label|mark|q|samp|small|span"
     r"|strong|sub|sup|s|time|u|var|wbr)\b)[a-z])",
     re.IGNORECASE,
 )
-"""What would begin a block of HTML at the beginning of a line."""
+"""A tag that would begin a block of HTML at the beginning of a line."""
 
 
 def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
@@ -79,9 +80,9 @@ def read_markdown(text: str, languages: Languages = UNKNOWN) -> Document:
         if block.kind == "html" and _HOLDS_MARKDOWN.match(text, block.lines[0][0]):
             block = Block("text", [(end - len(text[start:end].lstrip()), end) for start, end in block.lines])
         if block.kind == "html":
-            own_segments, own_edits = _html(text, block, languages)
-            segments += own_segments
-            edits += own_edits
+            html_segments, html_edits = _html(text, block, languages)
+            segments += html_segments
+            edits += html_edits
         elif block.kind == "label":
             segments += _titles(text, block.lines)
         else:
@@ -107,19 +108,20 @@ def _after_front_matter(text: str, start: int) -> int:
 
 
 def _html(text: str, block: Block, languages: Languages) -> tuple[list[Segment], list[Edit]]:
-    """What is translated and replaced in a block of HTML. Marks of quotations before its lines are read as spaces."""
-    start = block.lines[0][0]
-    page, last = [], start
-    for left, right in block.lines:
-        page += [re.sub(r"[^\r\n]", " ", text[last:left]), text[left:right]]
-        last = right
-    read = read_html("".join(page), languages)
-    segments = [_with_lone_tags(text, _moved(segment, start)) for segment in read.segments]
-    return segments, [replace(edit, start=edit.start + start, end=edit.end + start) for edit in read.edits]
+    """The segments and edits of a block of HTML. Marks of quotations before its lines are read as spaces."""
+    start = position = block.lines[0][0]
+    page = []
+    for line_start, line_end in block.lines:
+        page += [re.sub(r"[^\r\n]", " ", text[position:line_start]), text[line_start:line_end]]
+        position = line_end
+    document = read_html("".join(page), languages)
+    segments = [_with_lone_tags(text, _moved(segment, start)) for segment in document.segments]
+    edits = [replace(edit, start=edit.start + start, end=edit.end + start) for edit in document.edits]
+    return segments, edits
 
 
 def _with_lone_tags(text: str, segment: Segment) -> Segment:
-    """A segment in which a tag that is alone in the first or last line stays so: this makes it a block of HTML."""
+    """The segment, where a tag alone in the first or last line stays alone: this makes the text a block of HTML."""
     source = text[segment.start : segment.end]
     first, last = _FIRST_TAG.match(source), _LAST_TAG.search(source, max(0, len(source) - 300))
     if not first and not last:
@@ -137,6 +139,7 @@ def _with_lone_tags(text: str, segment: Segment) -> Segment:
 
 
 def _moved(segment: Segment, offset: int) -> Segment:
+    """The segment with its positions moved on by an offset."""
     content = [
         replace(part, start=part.start + offset) if isinstance(part, Code) and part.start is not None else part
         for part in segment.content
@@ -151,12 +154,12 @@ def _titles(text: str, spans: Sequence[Span]) -> Iterator[Segment]:
         title = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text[start:end])
         if has_words([title]) and "\n" not in title:
             marks = r"[\\()]" if quote == ")" else rf"[\\{quote}]"
-            yield Segment(start, end, [title], lambda said, marks=marks: re.sub(marks, r"\\\g<0>", said))
+            yield Segment(start, end, [title], partial(re.sub, marks, r"\\\g<0>"))
 
 
 @dataclass(frozen=True)
 class _Passage:
-    """A text in some lines of a document, without what stands before each of them."""
+    """A text in some lines of a document, without marks and indentation before each of them."""
 
     document: str
     kind: str
@@ -175,7 +178,7 @@ class _Passage:
         return cls(document, kind, lines, "\n".join(document[start:end] for start, end in lines), starts)
 
     def line(self, offset: int) -> int:
-        """The line that a character of the text is in."""
+        """The number of the line that a character of the text is in."""
         return bisect_right(self.starts, offset) - 1
 
     def position(self, offset: int) -> int:
@@ -211,6 +214,7 @@ def _passages(document: str, block: Block) -> Iterator[_Passage]:
 
 
 def _segments(passage: _Passage, parts: Sequence[Piece], labels: Collection[str]) -> Iterator[Segment]:
+    """The segments of a passage: its texts, then the texts inside of codes."""
     if all(isinstance(part.content, str) for part in parts):
         if segment := _segment(passage, list(parts), labels):
             yield segment
@@ -219,20 +223,20 @@ def _segments(passage: _Passage, parts: Sequence[Piece], labels: Collection[str]
     ends = _ends_of_lines(passage, closed)
     waiting = [closed]
     while waiting:
-        own = _without_edges(passage, waiting.pop())
-        divided = list(_divided(passage, own, ends))
+        stretch = _without_edges(passage, waiting.pop())
+        divided = list(_divided(passage, stretch, ends))
         if len(divided) == 1:
-            divided = list(_links_of_row(own))
+            divided = list(_links_of_row(stretch))
         if len(divided) > 1:
             waiting += reversed(divided)
-        elif own and (segment := _segment(passage, own, labels)):
+        elif stretch and (segment := _segment(passage, stretch, labels)):
             yield segment
     for piece in closed:
-        yield from _inside(passage, piece)
+        yield from _segments_in_code(passage, piece)
 
 
-def _inside(passage: _Passage, piece: Piece) -> Iterator[Segment]:
-    """The texts inside of a code: the title of a link, and the attributes of a tag."""
+def _segments_in_code(passage: _Passage, piece: Piece) -> Iterator[Segment]:
+    """The segments inside of a code: the title of a link, and the attributes of a tag."""
     code = piece.content
     if not isinstance(code, Code) or code.start is None:
         return
@@ -256,14 +260,14 @@ def _closed(passage: _Passage, parts: Sequence[Piece]) -> list[Piece]:
     closed, position = [], 0
     for content in closed_up(spelled):
         end = position + len(content.markup if isinstance(content, Code) else content)
-        own = by_start[position]
-        closed.append(_placed(passage, own if own.end == end else Piece(position, end, content)))
+        part = by_start[position]
+        closed.append(_placed(passage, part if part.end == end else Piece(position, end, content)))
         position = end
     return closed
 
 
 def _placed(passage: _Passage, part: Piece) -> Piece:
-    """A code that knows where the document has it, if the document has it in one piece."""
+    """The piece, where a code knows its position in the document if the document has it in one piece."""
     if isinstance(part.content, Code):
         start = passage.position(part.start)
         if passage.document.startswith(part.content.markup, start):
@@ -281,33 +285,33 @@ def _divided(passage: _Passage, parts: Sequence[Piece], ends: Sequence[int]) -> 
     opened = pairs([part.content for part in parts])
     closed = set(opened.values())
     depth = 0
-    own: list[Piece] = []
+    current: list[Piece] = []
     for index, part in enumerate(parts):
-        if index in opened and not depth and _stand_apart(own[-2:], parts[index : index + 2]):
-            yield own
-            own = []
+        if index in opened and not depth and _stand_apart(current[-2:], parts[index : index + 2]):
+            yield current
+            current = []
         depth += (index in opened) - (index in closed)
         if isinstance(part.content, Code):
             if _is_hard_break(part.content) and not depth:
-                yield own
-                own = []
+                yield current
+                current = []
             else:
-                own.append(part)
+                current.append(part)
             continue
         start = part.start
         for end in ends[bisect_left(ends, part.start) : bisect_left(ends, part.end)]:
-            own.append(Piece(start, end, passage.text[start:end]))
-            yield own
-            own, start = [], end + 1
+            current.append(Piece(start, end, passage.text[start:end]))
+            yield current
+            current, start = [], end + 1
         if start == part.start:
-            own.append(part)
+            current.append(part)
         elif start < part.end:
-            own.append(Piece(start, part.end, passage.text[start : part.end]))
-    yield own
+            current.append(Piece(start, part.end, passage.text[start : part.end]))
+    yield current
 
 
 def _stand_apart(before: Sequence[Piece], after: Sequence[Piece]) -> bool:
-    """Whether a word and the end of its element touch the beginning of another one, which is another text."""
+    """Whether a word and the end of its element touch the beginning of another element that is another text."""
     match [part.content for part in (*before, *after)]:
         case [str(left), Code(kind="close") as first, Code() as second, str(right)]:
             apart = {first.name, second.name} <= _LINKS or is_replaced(first, second)
@@ -326,18 +330,22 @@ def _ends_of_lines(passage: _Passage, parts: Sequence[Piece]) -> list[int]:
     """
     if len(passage.lines) == 1 or not any(map(_is_tag, parts)):
         return []
-    inked: list[list[Piece]] = [[] for _ in passage.lines]
+    parts_of_lines: list[list[Piece]] = [[] for _ in passage.lines]
     for part in parts:
-        for line in range(passage.line(part.start), passage.line(part.end - 1) + 1):
-            first, last = passage.lines[line]
-            start = passage.starts[line]
-            if _is_tag(part) or passage.text[max(part.start, start) : min(part.end, start + last - first)].strip():
-                inked[line].append(part)
-    alone = [_is_line_of_tags(line) for line in inked]
-    return [start - 1 for number, start in enumerate(passage.starts) if number and (alone[number - 1] or alone[number])]
+        for number in range(passage.line(part.start), passage.line(part.end - 1) + 1):
+            line_start, line_end = passage.lines[number]
+            start = passage.starts[number]
+            end = start + line_end - line_start
+            if _is_tag(part) or passage.text[max(part.start, start) : min(part.end, end)].strip():
+                parts_of_lines[number].append(part)
+    are_tags = [_is_line_of_tags(line_parts) for line_parts in parts_of_lines]
+    return [
+        start - 1 for start, neighbours in zip(passage.starts[1:], pairwise(are_tags), strict=True) if any(neighbours)
+    ]
 
 
 def _is_line_of_tags(line: Sequence[Piece]) -> bool:
+    """Whether a line, of which these are the pieces but for spaces, consists of tags or of a component."""
     if not line or not _is_tag(line[0]) or not _is_tag(line[-1]):
         return False
     return all(map(_is_tag, line)) or bool(_BEGINS_HTML.match(line[0].content.markup))
@@ -361,13 +369,14 @@ def _without_edges(passage: _Passage, parts: list[Piece]) -> list[Piece]:
 
 
 def _is_loose(part: Piece) -> bool:
-    """Whether a piece at the beginning or end of a text does not belong to it."""
+    """Whether a piece does not belong to a text at whose beginning or end it stands."""
     if isinstance(part.content, Code):
         return part.content.kind != "word"
     return not part.content.strip()
 
 
 def _is_as_spelled(passage: _Passage, part: Piece) -> bool:
+    """Whether the document spells a code as it would be written."""
     return isinstance(part.content, Code) and part.content.markup == passage.text[part.start : part.end]
 
 
@@ -381,7 +390,7 @@ def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
         if index in opened and content.name in _LINKS:
             links.append(parts[index : opened[index] + 1])
             index = opened[index]
-        elif content.kind == "word" if isinstance(content, Code) else has_letters(content):
+        elif has_letters(content) if isinstance(content, str) else content.kind == "word":
             yield parts
             return
         index += 1
@@ -389,19 +398,20 @@ def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
 
 
 def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> Segment | None:
+    """The segment of some pieces, without spaces around it; None if it has no words."""
     content = with_spaces_outside(trimmed(_with_single_codes([part.content for part in parts])))
     if not has_words(content):
         return None
-    start, end = parts[0].start, parts[-1].end
-    start += len(passage.text[start : parts[0].end]) - len(passage.text[start : parts[0].end].lstrip())
-    end -= len(passage.text[parts[-1].start : end]) - len(passage.text[parts[-1].start : end].rstrip())
-    numbers = range(passage.line(start), passage.line(end - 1))
+    first, last = parts[0], parts[-1]
+    start = first.end - len(passage.text[first.start : first.end].lstrip())
+    end = last.start + len(passage.text[last.start : last.end].rstrip())
+    numbers = range(passage.line(start), passage.line(end - 1))  # of all lines but the last
     ends = [passage.starts[number + 1] - 1 for number in numbers]
-    return _Text(
+    return _MarkdownSegment(
         passage.position(start),
         passage.end(end),
         content,
-        lengths=[right - left for left, right in zip([start, *ends], [*ends, end], strict=True)],
+        lengths=[line_end - line_start for line_start, line_end in pairwise([start, *ends, end])],
         newlines=[passage.document[passage.lines[n][1] : passage.lines[n + 1][0]] for n in numbers],
         kind=passage.kind,
         begins_line=start == passage.starts[passage.line(start)],
@@ -416,7 +426,7 @@ def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> 
 
 
 def _with_single_codes(content: Content) -> Content:
-    """The content with its lines joined, in which tags and shortcodes that are not closed are single ones."""
+    """The content with its lines joined. Tags and shortcodes that are not closed become single codes."""
     opened = pairs(content)
     paired = opened.keys() | set(opened.values())
     single: list[str | Code] = []
@@ -434,12 +444,12 @@ def _with_single_codes(content: Content) -> Content:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """How a text spells characters that could be markup."""
+    """The spelling that a text uses for characters that could be markup."""
 
     literal: Collection[str] = ()
-    """Characters that it has as they are."""
+    """Characters that the text has as they are."""
     spelled: Mapping[str, str] = field(default_factory=dict)
-    """Other characters that it has as an escape or an entity."""
+    """Other characters, with the escape or entity that the text has for them."""
 
     @classmethod
     def of(cls, passage: _Passage, parts: Sequence[Piece]) -> "_Spelling":
@@ -448,20 +458,23 @@ class _Spelling:
         spelled: dict[str, str] = {}
         for part in parts:
             if isinstance(part.content, str):
-                own = passage.text[part.start : part.end]
-                if own == part.content:
-                    literal.update(own)
-                elif len(part.content) == 1 and (own[0] == "&" or part.content in _ALL_SPECIAL):
-                    spelled[part.content] = own
-        return cls(literal - spelled.keys(), {c: own for c, own in spelled.items() if c not in literal})
+                markup = passage.text[part.start : part.end]
+                if markup == part.content:
+                    literal.update(markup)
+                elif len(part.content) == 1 and (markup[0] == "&" or part.content in _ALL_SPECIAL):
+                    spelled[part.content] = markup
+        return cls(
+            literal - spelled.keys(),
+            {character: markup for character, markup in spelled.items() if character not in literal},
+        )
 
     def write(self, text: str, *, escape_all: bool) -> str:
-        """A text without marks by chance, as far as can be told without the text around it."""
+        """A text with characters escaped that would be markup, as far as can be told without the text around it."""
 
         def spelled(match: re.Match[str]) -> str:
             character = match[0]
-            if own := self.spelled.get(character):
-                return own
+            if character in self.spelled:
+                return self.spelled[character]
             if escape_all:
                 return f"\\{character}"
             if character in self.literal or character not in _SPECIAL:
@@ -473,34 +486,35 @@ class _Spelling:
 
 
 @dataclass(frozen=True)
-class _Text(Segment):
-    """A segment whose translation is written as Markdown: with escapes, and in as many lines."""
+class _MarkdownSegment(Segment):
+    """A segment whose translation is written as Markdown: with escapes, and in as many lines as the source."""
 
     lengths: Sequence[int] = ()
     """Characters in each line of the source."""
     newlines: Sequence[str] = ()
-    """What stands between these lines, with marks of quotations and indentation."""
+    """The texts between these lines: line breaks, marks of quotations and indentation."""
     kind: str = "text"
     begins_line: bool = False
+    """Whether the segment is the first text of a line."""
     spelling: _Spelling = field(default_factory=_Spelling)
     labels: Collection[str] = ()
     """Labels of addresses that links of the document refer to."""
     short: Mapping[str, str] = field(default_factory=dict)
-    """How the ends of links are spelled whose text is the label itself."""
+    """Spellings of the ends of links whose text is the label itself, by their markup with the label."""
 
     def writable(self, content: Content) -> Content:
-        """A translation without emphasis that Markdown cannot write: of nothing, or next to some characters."""
+        """The translation without emphasis that Markdown cannot write: of nothing, or next to some characters."""
         if not any(map(_is_mark, content)):
             return content
         content = _without_empty_emphasis(content)
         loosened = _loosened(content)
-        for own, escape_all in ((content, False), (content, True), (loosened, True)):
-            if self._is_read_as(self._spelled(own, escape_all=escape_all), own):
-                return own
+        for attempt, escape_all in ((content, False), (content, True), (loosened, True)):
+            if self._is_read_as(self._spelled(attempt, escape_all=escape_all), attempt):
+                return attempt
         return self._without_unread_emphasis(loosened)
 
     def _without_unread_emphasis(self, content: Content) -> Content:
-        """A content without emphasis whose marks are read as text. Other marks may be read as text after that."""
+        """The content without emphasis whose marks are read as text. Other marks may be read as text after that."""
         for _ in range(MOST_READINGS):
             written = self._spelled(content, escape_all=True)
             read = pieces(_whole(written), self.labels)
@@ -518,15 +532,16 @@ class _Text(Segment):
         return content
 
     def written(self, content: Content) -> str:
-        """A translation as it is written into the document."""
+        """The translation as it is written into the document."""
         return self._in_lines(self._escaped(content))
 
     def _escaped(self, content: Content) -> Content:
-        """The content with its texts written so that the same codes are read from it."""
+        """The content with its texts spelled so that the same codes are read from it."""
         attempt = self._spelled(content, escape_all=False)
         return attempt if self._is_read_as(attempt, content) else self._spelled(content, escape_all=True)
 
     def _spelled(self, content: Content, *, escape_all: bool) -> list[str | Code]:
+        """The content with its texts and codes as they are spelled."""
         written: list[str | Code] = []
         for part in content:
             if isinstance(part, str):
@@ -553,6 +568,7 @@ class _Text(Segment):
         return _merged([piece.content for piece in pieces(whole, self.labels)]) == _merged(content)
 
     def _in_lines(self, content: Content) -> str:
+        """The content in as many lines as the source, but with its own lines if it has hard line breaks."""
         if not self.newlines or any(isinstance(part, Code) and _is_hard_break(part) for part in content):
             lines = _whole(content).split("\n")
             newlines = self.newlines[:1] * (len(lines) - 1)
@@ -565,7 +581,7 @@ class _Text(Segment):
         return "".join(line + newline for line, newline in zip(lines, [*newlines[: len(lines) - 1], ""], strict=True))
 
     def _without_blocks(self, line: str, number: int) -> str:
-        """A line that does not begin or end anything by chance."""
+        """The line, where marks are escaped that would make it a heading, a list or the like."""
         if self.kind == "heading" and (marks := _ENDS_HEADING.search(line)):
             return f"{line[: marks.start()]}\\{line[marks.start() :]}"
         if self.kind == "text" and (number or self.begins_line) and (block := _BEGINS_BLOCK.match(line)):
@@ -577,12 +593,15 @@ class _Text(Segment):
 
 
 def _whole(content: Content) -> str:
-    """The text of a content, with its codes as they are spelled."""
+    """The content as one text."""
     return "".join(part.markup if isinstance(part, Code) else part for part in content)
 
 
 def _merged(content: Content) -> list[tuple[bool, str]]:
-    """Texts and codes, each in one piece. Addresses and emoji are read as codes, and are texts all the same."""
+    """The content with neighbouring texts, and neighbouring codes, as one; each with whether it is a code.
+
+    Addresses and emoji are read as codes, but count as texts.
+    """
     parts: list[tuple[bool, list[str]]] = []
     for part in content:
         text = part.markup.replace("\n", " ") if isinstance(part, Code) else part
@@ -595,14 +614,14 @@ def _merged(content: Content) -> list[tuple[bool, str]]:
 
 
 def _without_empty_emphasis(content: Content) -> Content:
-    """The content without emphasis of nothing, whose marks would be text: Markdown cannot write it."""
-    left: list[str | Code] = []
+    """The content without emphasis of nothing, which Markdown cannot write: its marks would be text."""
+    kept: list[str | Code] = []
     for part in content:
-        if left and _is_mark(part) and _is_mark(left[-1]) and (left[-1].kind, part.kind) == ("open", "close"):
-            left.pop()
+        if kept and _is_mark(part) and _is_mark(kept[-1]) and (kept[-1].kind, part.kind) == ("open", "close"):
+            kept.pop()
         else:
-            left.append(part)
-    return left
+            kept.append(part)
+    return kept
 
 
 def _is_mark(part: str | Code) -> bool:
@@ -611,7 +630,7 @@ def _is_mark(part: str | Code) -> bool:
 
 
 def _loosened(content: Content) -> Content:
-    """The content with emphasis that is recognised beside letters: without marks of punctuation at its ends, by `*`."""
+    """The content with emphasis that works beside letters, too: by `*`, and without punctuation at its ends."""
     loosened: list[str | Code] = []
     for part in content:
         if isinstance(part, Code) and part.markup in ("_", "__"):

@@ -1,7 +1,7 @@
-"""Where the texts of a Markdown document are: its blocks, by CommonMark and what others add to it.
+"""Finds the texts of a Markdown document: its blocks, by CommonMark and common additions to it.
 
 Blocks are told apart line by line, as the appendix of CommonMark describes it: each line continues the containers that
-are open (quotations, items of lists, notes), and what is left of it begins a block or goes on with the one before. So
+are open (quotations, items of lists, notes), and the rest of the line begins a block or goes on with the one before. So
 the positions of every text are known, and the time is proportional to the length.
 """
 
@@ -18,21 +18,22 @@ class Block:
     """A text in a document."""
 
     kind: Literal["text", "heading", "cell", "title", "label", "html"]
-    """A heading is in one line with its marks, a title in quotation marks, a label is that of a link's address."""
+    """Kinds that matter for spelling: a `heading` is in one line with its marks, a `title` is in quotation marks, a
+    `label` is the title of a link's address."""
     lines: Sequence[Span]
-    """Where each of its lines begins and ends, without marks of quotations and lists before it."""
+    """Start and end of each line, without marks of quotations and lists before it."""
 
 
 @dataclass
 class _Container:
-    """What holds blocks: a quotation, or lines that are indented as those of an item."""
+    """A container of blocks: a quotation, or lines that are indented as those of an item."""
 
     width: int
     """Columns by which lines are indented; 0 in a quotation."""
     first_quote: int | None
     """Index of the outermost quotation among this container and those around it."""
     is_empty: bool = False
-    """Whether nothing follows the mark of an item so far."""
+    """Whether it is an item with nothing but its mark so far."""
 
 
 @dataclass
@@ -42,13 +43,13 @@ class _Leaf:
     kind: Literal["paragraph", "table", "html", "kept"]
     lines: list[Span] = field(default_factory=list)
     ends: Callable[[str], bool] | None = None
-    """Whether a block ends with this line. Without it, it ends at an empty line."""
+    """Says whether a line ends the block. Without it, the block ends at an empty line."""
     columns: int = 0
     """Columns of a table."""
 
 
 MOST_NESTED = 100
-"""Containers inside of each other; marks of further ones are text."""
+"""Most containers inside of each other. Marks of further ones are text."""
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
 _BLANK = re.compile(r"[ \t]*")
 _QUICK = re.compile(r"[^\W\d_ie]")
@@ -70,6 +71,7 @@ _TITLED = re.compile(
 )
 _SLASHES = re.compile(r"/{3,}[ \t]*(?:[\w-]+[ \t]*(?:\|[ \t]*(?P<title>.*))?)?\Z")
 _ATTRIBUTES = re.compile(r"\{:[^{}]*\}[ \t]*\Z|\{[#.][\w-]+(?:[ \t]+[#.][\w-]+)*\}[ \t]*\Z")
+_BAR = re.compile(r"(?<!\\)\|")
 _GRID = re.compile(r"(?:\+:?[-=]+:?)+\+[ \t]*\Z")
 _DASHES = re.compile(r"-{2,}(?:[ \t]+-{2,})+[ \t]*\Z")
 _RAW = re.compile(
@@ -97,7 +99,7 @@ _HTML: Sequence[tuple[re.Pattern[str], str | None]] = [
     (re.compile(r"<!\[CDATA\["), r"\]\]>"),
     (re.compile(rf"</?(?:{_TAG_NAMES})(?=\s|/?>|\Z)", re.IGNORECASE), None),
 ]
-"""What begins a block of HTML, and what ends it if no empty line does."""
+"""Pairs of patterns: what begins a block of HTML, and what ends it, or None if an empty line does."""
 _LONE_TAG = re.compile(rf"<(?:[a-z][a-zA-Z0-9-]*{_ATTRIBUTE}\s*/?|/[a-z][a-zA-Z0-9-]*\s*)>[ \t]*\Z")
 """A tag alone in its line begins a block, too, but for components, which begin with a capital."""
 _REFERENCE = re.compile(
@@ -122,28 +124,31 @@ def read_blocks(text: str, start: int = 0) -> Blocks:
 
 
 def normalized(label: str) -> str:
-    """A label of an address as it is compared with others."""
+    """The label of an address in the form in which labels are compared."""
     return " ".join(label.split()).casefold()
 
 
-def bars(text: str, start: int, end: int) -> list[Span]:
-    """The cells of a row of a table. The first and the last bar are outside of them."""
-    parts, position = [], start
-    for bar in re.compile(r"(?<!\\)\|").finditer(text, start, end):
-        parts.append((position, bar.start()))
+def cells_of(text: str, start: int, end: int) -> list[Span]:
+    """The cells of a row of a table. Bars at both ends are outside of them."""
+    cells, position = [], start
+    for bar in _BAR.finditer(text, start, end):
+        cells.append((position, bar.start()))
         position = bar.end()
-    parts.append((position, end))
-    parts = parts[1:] if not text[slice(*parts[0])].strip() else parts
-    return parts[:-1] if parts and not text[slice(*parts[-1])].strip() else parts
+    cells.append((position, end))
+    if not text[slice(*cells[0])].strip():
+        cells = cells[1:]
+    if cells and not text[slice(*cells[-1])].strip():
+        cells = cells[:-1]
+    return cells
 
 
 class MarkFinder:
-    """Finds marks in a text, so that no part of it is searched twice for the same mark."""
+    """Finds marks in a text without searching a part of it twice for the same mark."""
 
     def __init__(self, text: str):
         self.text = text
         self._known: dict[str, tuple[int, int]] = {}
-        """For each mark the position of its latest search, and the result."""
+        """For each mark, the position of its latest search, and the result."""
 
     def find(self, mark: str, position: int) -> int:
         """Index of the next mark from a position on, or -1."""
@@ -155,6 +160,8 @@ class MarkFinder:
 
 
 class _Parser:
+    """Reads the blocks of a document line by line."""
+
     def __init__(self, text: str):
         self.text = text
         self.texts: list[Block] = []
@@ -162,17 +169,19 @@ class _Parser:
         self.containers: list[_Container] = []
         self.leaf: _Leaf | None = None
         self.finder = MarkFinder(text)
-        """Where each closing mark was looked for last, and where it was."""
-        self.starts: dict[str, Callable[[int, int, int, bool], tuple[int, int] | bool]] = {
+        self.starts: dict[str, Callable[[int, int, int, bool], int | bool]] = {
             "#": self._heading, "`": self._fence, "~": self._fence, "<": self._html, "*": self._star, "-": self._dash,
             "_": self._rule, "+": self._plus, "$": self._mathematics, "\\": self._mathematics, ":": self._colon,
             "!": self._titled, "?": self._titled, "=": self._titled, "/": self._slashes, "{": self._brace,
             "[": self._footnote, "i": self._script, "e": self._script,
         }  # fmt: skip
         self.starts |= dict.fromkeys("0123456789", self._item)
+        """By its first character, the method that begins a block; see "blocks by their first character" below."""
         self.column = 0
+        """Column of the current line up to which it is read."""
 
     def parse(self, start: int) -> Blocks:
+        """Read the document from a position on."""
         for line in _LINE.finditer(self.text, start):
             if line.start() < len(self.text):
                 self._line(*line.span(1))
@@ -182,8 +191,9 @@ class _Parser:
     # ---- lines and containers ----
 
     def _line(self, start: int, end: int) -> None:
+        """Read a line: leave the containers that it does not continue, and go on with the rest of it."""
         text = self.text
-        position = depth = self.column = 0
+        depth = self.column = 0
         position = start
         first = _BLANK.match(text, start, end).end()
         if first == end:
@@ -210,11 +220,12 @@ class _Parser:
         elif first == end:
             self._empty(depth)
         else:
-            for container in self.containers[depth - 1 : depth]:
-                container.is_empty = False
+            if depth:
+                self.containers[depth - 1].is_empty = False
             self._begin(position, end, depth)
 
     def _empty_line(self, start: int, end: int) -> None:
+        """Read a line without any mark. It ends quotations, and items with nothing but their marks."""
         depth = len(self.containers)
         if self.containers and self.containers[-1].first_quote is not None:
             depth = self.containers[-1].first_quote
@@ -226,7 +237,7 @@ class _Parser:
             self._empty(depth)
 
     def _empty(self, depth: int) -> None:
-        """An empty line in the first containers. It ends those behind, and the block."""
+        """Read an empty line in the first containers. It ends the others, and the block."""
         if depth < len(self.containers):
             self._close(depth)
         else:
@@ -239,7 +250,7 @@ class _Parser:
             self._close_leaf()
 
     def _indentation(self, position: int, end: int) -> tuple[int, int]:
-        """Where the first character that is no space is, and how many columns away."""
+        """The position of the first character that is no space, and its distance in columns."""
         first = _BLANK.match(self.text, position, end).end()
         spaces = self.text[position:first]
         if "\t" not in spaces:
@@ -262,9 +273,11 @@ class _Parser:
         return self._advanced(first + length, 1) if first + length < end else first + length
 
     def _push(self, width: int, *, is_empty: bool = False) -> None:
-        around = self.containers[-1].first_quote if self.containers else None
-        own = len(self.containers) if not width else None
-        self.containers.append(_Container(width, own if around is None else around, is_empty))
+        """Open a container."""
+        first_quote = self.containers[-1].first_quote if self.containers else None
+        if first_quote is None and not width:
+            first_quote = len(self.containers)
+        self.containers.append(_Container(width, first_quote, is_empty))
 
     def _close(self, depth: int) -> None:
         """End the block and all containers but the first ones."""
@@ -321,9 +334,9 @@ class _Parser:
             return False
         header = self.leaf.lines[-1]
         if _DELIMITERS.match(line) and "|" in self.text[slice(*header)]:
-            columns = bars(self.text, first, end)
-            names = bars(self.text, *header)
-            if len(names) == len(columns) and all(_DELIMITER.fullmatch(self.text, *each) for each in columns):
+            columns = cells_of(self.text, first, end)
+            names = cells_of(self.text, *header)
+            if len(names) == len(columns) and all(_DELIMITER.fullmatch(self.text, *cell) for cell in columns):
                 self.leaf.lines.pop()
                 self._close_leaf()
                 self.leaf = _Leaf("table", columns=len(columns))
@@ -336,7 +349,8 @@ class _Parser:
         return False
 
     def _row(self, first: int, end: int) -> None:
-        cells = bars(self.text, first, end)
+        """Add the cells of a row to the table."""
+        cells = cells_of(self.text, first, end)
         self._add_cells(cells[: self.leaf.columns])
 
     def _add_cells(self, cells: Iterable[Span]) -> None:
@@ -344,10 +358,12 @@ class _Parser:
         self.texts += [Block("cell", [(start, end)]) for start, end in trimmed if start < end]
 
     def _trimmed(self, start: int, end: int) -> Span:
+        """The span without spaces at both ends."""
         whole = self.text[start:end]
         return start + len(whole) - len(whole.lstrip()), end - len(whole) + len(whole.rstrip())
 
     def _close_leaf(self) -> None:
+        """End the block, and add its texts."""
         leaf, self.leaf = self.leaf, None
         if not leaf:
             return
@@ -355,7 +371,7 @@ class _Parser:
             self.texts.append(Block("html", leaf.lines))
         elif leaf.kind == "paragraph" and (lines := self._without_references(leaf.lines)):
             if all(self.text[start] == "|" for start, _ in lines):  # a table without a header, or a line block
-                self._add_cells(cell for line in lines for cell in bars(self.text, *line))
+                self._add_cells(cell for line in lines for cell in cells_of(self.text, *line))
             else:
                 self.texts.append(Block("text", lines))
 
@@ -370,9 +386,9 @@ class _Parser:
                 break
             self.labels.add(normalized(reference["label"]))
             if reference["title"] and "\n" not in reference["title"]:
-                place = reference.start("title")
-                line = number + whole.count("\n", position, place)
-                start = lines[line][0] + place - (whole.rfind("\n", 0, place) + 1)
+                title = reference.start("title")
+                line = number + whole.count("\n", position, title)
+                start = lines[line][0] + title - (whole.rfind("\n", 0, title) + 1)
                 self.texts.append(Block("label", [(start + 1, start + len(reference["title"]) - 1)]))
             number += reference[0].count("\n")
             position = reference.end()
@@ -385,17 +401,24 @@ class _Parser:
         return True
 
     def _keep_line(self) -> bool:
+        """Leave a line as it is."""
         self._close(self._depth)
         return True
 
     def _add(self, kind: Literal["text", "heading", "cell", "title"], start: int, end: int) -> None:
+        """Add a text in one line."""
         start, end = self._trimmed(start, end)
         if start < end:
             self.texts.append(Block(kind, [(start, end)]))
 
     # ---- blocks by their first character ----
+    #
+    # Each method gets the position in the line, that of the first character, the end of the line, and whether the block
+    # would interrupt a paragraph. It returns False if the line is a text, True if it has read the line, and if it has
+    # opened a container, the position from which on the rest of the line is read.
 
     def _heading(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Read a heading with `#`, without the marks that may close it."""
         marks = _HEADING.match(self.text, first, end)
         if not marks:
             return False
@@ -408,6 +431,7 @@ class _Parser:
         return True
 
     def _fence(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Begin a block of code between fences."""
         fence = _FENCE.match(self.text[first:end])
         if not fence:
             return False
@@ -415,6 +439,7 @@ class _Parser:
         return self._keep(first, end, lambda line: bool(closing.match(line.expandtabs(4))))
 
     def _html(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Begin a block of HTML."""
         line = self.text[first:end]
         closings = [closing for begins, closing in _HTML if begins.match(line)]
         if not closings and (interrupts or not _LONE_TAG.match(line)):
@@ -427,9 +452,11 @@ class _Parser:
         return True
 
     def _rule(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Leave a thematic break as it is."""
         return bool(_RULE.match(self.text[first:end])) and self._keep_line()
 
     def _star(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
+        """Read an abbreviation, a thematic break or an item."""
         if abbreviation := _ABBREVIATION.match(self.text, first, end):
             self._close(self._depth)
             self._add("text", abbreviation.end(), end)
@@ -437,6 +464,7 @@ class _Parser:
         return self._rule(position, first, end, interrupts) or self._item(position, first, end, interrupts)
 
     def _dash(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
+        """Begin a table whose columns are made of spaces, or read a thematic break or an item."""
         line = self.text[first:end]
         if interrupts and _DASHES.match(line):  # a table whose columns are made of spaces
             self.leaf.lines.pop()
@@ -446,11 +474,13 @@ class _Parser:
         return self._rule(position, first, end, interrupts) or self._item(position, first, end, interrupts)
 
     def _plus(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
+        """Begin a grid table, or read an item."""
         if _GRID.match(self.text[first:end]):
             return self._keep(first, end)
         return self._item(position, first, end, interrupts)
 
     def _item(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
+        """Open an item of a list."""
         mark = _ITEM.match(self.text[first : min(end, first + 12)])
         if not mark or len(self.containers[: self._depth]) >= MOST_NESTED:
             return False
@@ -470,11 +500,12 @@ class _Parser:
         return self._advanced(first + length, spaces)
 
     def _colon(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
-        if definition := _DEFINITION.match(self.text, first, end):
+        """Open a definition, or read one end of a container such as `:::note[Title]`."""
+        if _DEFINITION.match(self.text, first, end):
             if interrupts:  # each line of the paragraph is a term
                 terms, self.leaf = self.leaf.lines, None
                 self.texts += [Block("text", [term]) for term in terms]
-            return self._contain(first, 1, end) if definition else False
+            return self._contain(first, 1, end)
         container = _CONTAINER.fullmatch(self.text, first, end)
         if not container:
             return False
@@ -489,6 +520,7 @@ class _Parser:
         return True
 
     def _titled(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
+        """Open an admonition or a tab, whose lines are indented: `!!! note "Title"`."""
         titled = _TITLED.fullmatch(self.text, first, end)
         if not titled:
             return False
@@ -500,6 +532,7 @@ class _Parser:
         return end
 
     def _slashes(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Read one end of a block such as `/// note | Title`."""
         slashes = _SLASHES.fullmatch(self.text, first, end)
         if not slashes:
             return False
@@ -509,25 +542,30 @@ class _Parser:
         return True
 
     def _footnote(self, position: int, first: int, end: int, interrupts: bool) -> int | bool:
+        """Open a footnote."""
         mark = _FOOTNOTE.match(self.text, first, end)
         return self._contain(first, len(mark[0]), end, width=4) if mark else False
 
     def _brace(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Leave a list of attributes, or a block of template code, as it is."""
         if _ATTRIBUTES.match(self.text[first:end]):
             return self._keep_line()
         if raw := _RAW.match(self.text, first, end):
             closing = rf"\{{%-?\s*end{raw['liquid']}\b" if raw["liquid"] else rf"\{{\{{[<%]\s*/\s*{raw['hugo']}\b"
-            ends = re.compile(closing).search
-            return self._keep_line() if ends(self.text, first, end) else self._keep(first, end, lambda t: bool(ends(t)))
+            closes = re.compile(closing).search
+            if closes(self.text, first, end):
+                return self._keep_line()
+            return self._keep(first, end, lambda line: bool(closes(line)))
         return False
 
     def _script(self, position: int, first: int, end: int, interrupts: bool) -> bool:
-        """Lines of a program in MDX, at the beginning of a line."""
+        """Begin lines of a program in MDX, which must not be indented."""
         if interrupts or self._depth or self._indent or not _SCRIPT.match(self.text[first:end]):
             return False
         return self._keep(first, end)
 
     def _mathematics(self, position: int, first: int, end: int, interrupts: bool) -> bool:
+        """Leave mathematics as it is: between `$$` or brackets with backslashes, or an environment."""
         line = self.text[first:end].rstrip()
         if line.startswith("$$"):
             opening, closing = "$$", "$$"
@@ -539,8 +577,8 @@ class _Parser:
             return False
         if line.find(closing, len(opening)) >= 0:
             return line.endswith(closing) and line.count(closing) < 3 and opening != "\\[" and self._keep_line()
-        place = self.finder.find(closing, end)
+        closing_start = self.finder.find(closing, end)
         # An empty line may be inside only if both marks are alone in their lines.
-        if place < 0 or (line != opening and re.search(r"\n[ \t>]*\r?\n", self.text[end:place])):
+        if closing_start < 0 or (line != opening and re.search(r"\n[ \t>]*\r?\n", self.text[end:closing_start])):
             return False
         return self._keep(first, end, lambda text: closing in text)

@@ -1,7 +1,7 @@
-"""The text of a paragraph of Markdown as texts and codes: emphasis, links, code spans, mathematics, tags, shortcodes.
+"""Reads a paragraph of Markdown as texts and codes: emphasis, links, code spans, mathematics, tags, shortcodes.
 
-Emphasis follows the rules of CommonMark for runs of delimiters. Each mark is looked at once, and what closes it is
-found without searching any stretch twice, so the time is proportional to the length.
+Emphasis follows the rules of CommonMark for runs of delimiters. Each mark is looked at once, and the mark that closes
+it is found without searching any stretch twice, so the time is proportional to the length.
 """
 
 import html
@@ -19,25 +19,28 @@ from dragoman.documents.markdown_blocks import MarkFinder, Span, normalized
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a text: what people read of it, or a code."""
+    """A text as people read it, or a code, and its position in the paragraph."""
 
     start: int
     end: int
     content: str | Code
     title: Span | None = None
-    """Where the title of a link is, without its quotation marks."""
+    """Position of the title of a link, without its quotation marks."""
 
 
 @dataclass
 class _Run:
-    """A run of delimiters, of which some may be taken by emphasis already."""
+    """A run of delimiters, such as `**`, without those that emphasis has taken already."""
 
     mark: str
     start: int
     end: int
     opens: bool
+    """Whether the run may open emphasis."""
     closes: bool
+    """Whether the run may close emphasis."""
     length: int = field(init=False)
+    """Number of delimiters before any was taken."""
 
     def __post_init__(self) -> None:
         self.length = self.end - self.start
@@ -50,9 +53,18 @@ class _Bracket:
     start: int
     end: int
     runs: int
-    """Runs of delimiters before it."""
+    """Number of runs of delimiters before it."""
     is_plain: bool = True
     """Whether no other bracket follows it so far."""
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """The end of a link, from the bracket behind its text on."""
+
+    end: int
+    markup: str
+    title: Span | None = None
 
 
 ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>]+")
@@ -83,7 +95,7 @@ _TAIL = re.compile(
         (?:[ \t\n]+=\d*%?x?\d*%?)?[ \t\n]*\)""",
     re.VERBOSE | re.DOTALL,
 )
-"""The address of a link, in which brackets may be three deep, and its title."""
+"""The address of a link, which may have brackets three deep, and its title."""
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
 _MATH = re.compile(r"\$(?!\s)(?:[^$\n\\]|\\.)++(?<!\s)\$(?!\d)")
 _SUPERSCRIPT = re.compile(r"\^[^\s^\[\]]{1,60}\^")
@@ -99,24 +111,30 @@ def pieces(text: str, labels: Collection[str] = ()) -> list[Piece]:
 
 
 class _Scanner:
+    """Reads a paragraph mark by mark."""
+
     def __init__(self, text: str, labels: Collection[str]):
         self.text, self.labels = text, labels
         self.marks: list[Piece] = []
+        """Pieces so far that are no plain text."""
         self.runs: list[_Run] = []
         self.brackets: list[_Bracket] = []
         self.inactive = 0
-        """Brackets, from the outermost on, that cannot begin a link since there is a link inside."""
+        """Number of brackets, from the outermost on, that cannot begin a link since there is a link inside."""
         self.finder = MarkFinder(text)
         self._ticks: dict[int, list[int]] | None = None
+        """Positions of the runs of backticks, by their length; None until they are needed."""
         self._braces: dict[int, int] | None = None
+        """For each opening brace, the end of the brace that closes it; None until they are needed."""
 
     def scan(self) -> list[Piece]:
+        """The pieces of the paragraph, in order."""
         position = 0
         while hot := _HOT.search(self.text, position):
             position = self._read(hot, hot.start(), hot[0]) or hot.end()
         self._emphasis(0)
         self.marks.sort(key=lambda piece: (piece.start, piece.end))
-        return _with_attributes(self._filled(), self.text)
+        return _with_attributes(self._filled())
 
     def _filled(self) -> Iterable[Piece]:
         """The marks, and the texts between them."""
@@ -130,7 +148,7 @@ class _Scanner:
             yield Piece(last, len(self.text), self.text[last:])
 
     def _read(self, hot: re.Match[str], start: int, mark: str) -> int | None:
-        """Read what begins with a mark; where it ends, None if the mark is text."""
+        """Read the code that begins with a mark, and return its end; None if the mark is text."""
         match mark[0]:
             case "\\":
                 return self._backslash(start)
@@ -167,20 +185,23 @@ class _Scanner:
         return None
 
     def _add(self, start: int, end: int, content: str | Code, title: Span | None = None) -> int:
+        """Add a piece, and return its end."""
         self.marks.append(Piece(start, end, content, title))
         return end
 
     def _word(self, start: int, end: int) -> int:
+        """Add a code that stands for a word, and return its end."""
         return self._add(start, end, Code(self.text[start:end], "word"))
 
     # ---- single codes ----
 
     def _backslash(self, start: int) -> int | None:
+        """Read mathematics between brackets with backslashes, a hard line break or an escaped character."""
         following = self.text[start + 1 : start + 2]
         if following in ("(", "["):
-            place = self.finder.find("\\)" if following == "(" else "\\]", start + 2)
-            if 0 <= place < start + 2000 and _LOOKS_LIKE_MATH.search(self.text[start + 2 : place]):
-                return self._word(start, place + 2)
+            closing = self.finder.find("\\)" if following == "(" else "\\]", start + 2)
+            if 0 <= closing < start + 2000 and _LOOKS_LIKE_MATH.search(self.text[start + 2 : closing]):
+                return self._word(start, closing + 2)
         if following == "\n":
             return self._add(start, start + 2, Code("\\\n", "break"))
         if _ESCAPED.match(self.text, start):
@@ -188,21 +209,26 @@ class _Scanner:
         return None
 
     def _newline(self, start: int) -> int | None:
-        spaces = len(self.text[max(0, start - 200) : start]) - len(self.text[max(0, start - 200) : start].rstrip(" "))
+        """Read a hard line break: at least two spaces at the end of a line."""
+        before = self.text[max(0, start - 200) : start]
+        spaces = len(before) - len(before.rstrip(" "))
         if spaces < 2:
             return None
         return self._add(start - spaces, start + 1, Code(self.text[start - spaces : start + 1], "break"))
 
     def _code_span(self, start: int, end: int) -> int | None:
+        """Read a code span, which goes up to the next run of as many backticks."""
         if self._ticks is None:
             self._ticks = defaultdict(list)
             for run in re.finditer("`+", self.text):
                 self._ticks[len(run[0])].append(run.start())
-        places = self._ticks[end - start]
-        index = bisect_right(places, end - 1)
-        return self._word(start, places[index] + end - start) if index < len(places) else None
+        length = end - start
+        closings = self._ticks[length]
+        index = bisect_right(closings, end - 1)
+        return self._word(start, closings[index] + length) if index < len(closings) else None
 
     def _address(self, start: int) -> int:
+        """Read an address without marks of punctuation and closing brackets that belong to the text around it."""
         whole = ADDRESS.match(self.text, start)
         address = whole[0] if whole else self.text[start : start + 4]
         while address:
@@ -218,13 +244,15 @@ class _Scanner:
         return self._word(start, start + len(address)) if len(address) > 8 else start + max(1, len(address))
 
     def _mathematics(self, start: int, mark: str) -> int | None:
+        """Read a formula between dollar signs."""
         if len(mark) == 2:
-            place = self.finder.find("$$", start + 2)
-            return self._word(start, place + 2) if place > start + 2 else None
+            closing = self.finder.find("$$", start + 2)
+            return self._word(start, closing + 2) if closing > start + 2 else None
         formula = _MATH.match(self.text, start) if len(mark) == 1 else None
         return self._word(start, formula.end()) if formula else None
 
     def _caret(self, start: int) -> int | None:
+        """Read a superscript, or begin a footnote in the text: `^[...]`."""
         if self.text[start + 1 : start + 2] == "[":
             self.brackets.append(_Bracket(start, start + 2, len(self.runs)))
             return start + 2
@@ -234,10 +262,12 @@ class _Scanner:
         return None
 
     def _brace(self, start: int) -> int | None:
+        """Read a shortcode or other template code, a list of attributes, or an expression of MDX."""
         text = self.text
         for opening, closing in (("{{<", ">}}"), ("{{%", "%}}"), ("{{", "}}"), ("{%", "%}")):
-            if text.startswith(opening, start) and (place := self.finder.find(closing, start + len(opening))) >= 0:
-                end = place + len(closing)
+            position = self.finder.find(closing, start + len(opening)) if text.startswith(opening, start) else -1
+            if position >= 0:
+                end = position + len(closing)
                 return self._word(start, end) if opening == "{{" else self._add(start, end, _shortcode(text[start:end]))
         if attributes := _ATTRIBUTES.match(text, start):
             return self._add(start, attributes.end(), Code(attributes[0], "alone", "attributes"))
@@ -245,7 +275,7 @@ class _Scanner:
         return self._word(start, end) if end else None
 
     def _end_of_brace(self, start: int) -> int | None:
-        """Where a brace is closed, with all braces inside."""
+        """The end of the brace that closes one, with all braces inside; None if it is not closed."""
         if self._braces is None:
             self._braces = {}
             opened: list[int] = []
@@ -257,15 +287,17 @@ class _Scanner:
         return self._braces.get(start)
 
     def _tag(self, start: int) -> int | None:
+        """Read an address in angle brackets, a tag, a comment or the like."""
         text = self.text
         if link := _AUTOLINK.match(text, start):
             return self._word(start, link.end())
         for opening, closing in (("<!--", "-->"), ("<?", "?>"), ("<![CDATA[", "]]>"), ("<!", ">")):
             if text.startswith(opening, start):
-                place = self.finder.find(closing, start + len(opening))
-                if place < 0 or (opening == "<!" and not text[start + 2 : start + 3].isalpha()):
+                position = self.finder.find(closing, start + len(opening))
+                if position < 0 or (opening == "<!" and not text[start + 2 : start + 3].isalpha()):
                     return None
-                return self._add(start, place + len(closing), Code(text[start : place + len(closing)]))
+                end = position + len(closing)
+                return self._add(start, end, Code(text[start:end]))
         tag = _TAG.match(text, start)
         end = tag.end()
         if not tag["name"]:  # of a fragment of JSX
@@ -282,6 +314,7 @@ class _Scanner:
     # ---- links ----
 
     def _bracket(self, start: int, end: int) -> int | None:
+        """Read a link of a wiki, the mark of a footnote or a citation, or begin the text of a link."""
         text = self.text
         if (wiki := _WIKI.match(text, start)) and normalized(wiki["page"]) not in self.labels:
             if not wiki["bar"]:
@@ -301,6 +334,7 @@ class _Scanner:
         return end
 
     def _end_of_link(self, start: int) -> int | None:
+        """Read a bracket that may end the text of a link."""
         if not self.brackets:
             return None
         bracket = self.brackets.pop()
@@ -309,42 +343,43 @@ class _Scanner:
         if is_link and len(self.brackets) < self.inactive:
             self.inactive = len(self.brackets)
             return None
-        end, markup, title = self._tail(bracket, start)
-        if not end:
+        tail = self._tail(bracket, start)
+        if not tail:
             if self.brackets:
                 self.brackets[-1].is_plain = False
             return None
         self._emphasis(bracket.runs)
         self._add(bracket.start, bracket.end, Code(text[bracket.start : bracket.end], "open", "link"))
-        self._add(start, end, Code(markup, "close", "link"), title)
+        self._add(start, tail.end, Code(tail.markup, "close", "link"), tail.title)
         if is_link:
             self.inactive = len(self.brackets)
-        return end
+        return tail.end
 
-    def _tail(self, bracket: _Bracket, start: int) -> tuple[int, str, Span | None]:
-        """What follows the text of a link: where it ends, how it is written, and its title. 0 if there is no link."""
+    def _tail(self, bracket: _Bracket, start: int) -> _Tail | None:
+        """The end of a link from the bracket behind its text on; None if there is no link."""
         text = self.text
         if text[bracket.start] == "^":
-            return start + 1, "]", None
-        if tail := _TAIL.match(text, start + 1):
-            title = next((tail.span(name) for name in ("double", "single", "round") if tail[name]), None)
-            return tail.end(), text[start : tail.end()], title
+            return _Tail(start + 1, "]")
+        if match := _TAIL.match(text, start + 1):
+            title = next((match.span(name) for name in ("double", "single", "round") if match[name]), None)
+            return _Tail(match.end(), text[start : match.end()], title)
         label = _LABEL.match(text, start + 1)
         if label and label[1].strip():
             if normalized(label[1]) in self.labels:
-                return label.end(), text[start : label.end()], None
+                return _Tail(label.end(), text[start : label.end()])
         elif bracket.is_plain and start - bracket.end <= LONGEST_LABEL:
-            own = text[bracket.end : start]
-            if normalized(own) in self.labels:
+            link_text = text[bracket.end : start]
+            if normalized(link_text) in self.labels:
                 # A text that is the label itself, `[text][]` or `[text]`, needs the label once it is translated.
-                return label.end() if label else start + 1, f"][{' '.join(own.split())}]", None
+                return _Tail(label.end() if label else start + 1, f"][{' '.join(link_text.split())}]")
         if attributes := _ATTRIBUTES.match(text, start + 1):
-            return attributes.end(), text[start : attributes.end()], None
-        return 0, "", None
+            return _Tail(attributes.end(), text[start : attributes.end()])
+        return None
 
     # ---- emphasis ----
 
     def _delimiters(self, mark: str, start: int, end: int) -> int:
+        """Add a run of delimiters, which is paired later."""
         if (mark[0] == "=" and len(mark) != 2) or (mark[0] == "~" and len(mark) > 2):
             return end
         before, after = self.text[start - 1 : start] or " ", self.text[end : end + 1] or " "
@@ -359,14 +394,17 @@ class _Scanner:
         return end
 
     def _emphasis(self, first: int) -> None:
-        """Pair the runs of delimiters from one on, and forget them."""
+        """Pair the runs of delimiters from one on, and forget them.
+
+        As in CommonMark, `bottoms` has for each kind of run the number of opened runs that it cannot be paired with.
+        """
         opened: list[_Run] = []
         bottoms: dict[tuple[str, bool, int], int] = defaultdict(int)
         for run in self.runs[first:]:
             key = (run.mark, run.opens, run.length % 3)
             while run.closes and run.start < run.end:
                 index = len(opened) - 1
-                while index >= bottoms[key] and not _pairs(opened[index], run):
+                while index >= bottoms[key] and not _may_pair(opened[index], run):
                     index -= 1
                 if index < bottoms[key]:
                     bottoms[key] = len(opened)
@@ -376,13 +414,14 @@ class _Scanner:
                 self._pair(opening, run)
                 if opening.start == opening.end:
                     opened.pop()
-                for other, bottom in bottoms.items():
-                    bottoms[other] = min(bottom, len(opened))
+                for other_key, bottom in bottoms.items():
+                    bottoms[other_key] = min(bottom, len(opened))
             if run.opens and run.start < run.end:
                 opened.append(run)
         del self.runs[first:]
 
     def _pair(self, opening: _Run, closing: _Run) -> None:
+        """Add the emphasis between two runs, and take its delimiters from them."""
         width = 2 if min(opening.end - opening.start, closing.end - closing.start) > 1 else 1
         opening.end -= width
         mark = opening.mark * width
@@ -391,7 +430,8 @@ class _Scanner:
         closing.start += width
 
 
-def _pairs(opening: _Run, closing: _Run) -> bool:
+def _may_pair(opening: _Run, closing: _Run) -> bool:
+    """Whether one run may open emphasis that the other closes."""
     if opening.mark != closing.mark:
         return False
     if opening.mark in "~=":
@@ -416,15 +456,15 @@ def _shortcode(markup: str) -> Code:
     return Code(markup, "alone" if re.search(r"/\s*[>%]\}\}\Z", markup) else "open", name)
 
 
-def _with_attributes(parts: Iterable[Piece], text: str) -> list[Piece]:
+def _with_attributes(parts: Iterable[Piece]) -> list[Piece]:
     """The pieces with lists of attributes, `{.name}`, as parts of the codes that they directly follow."""
-    found: list[Piece] = []
+    merged: list[Piece] = []
     for piece in parts:
-        if isinstance(piece.content, Code) and piece.content.name == "attributes" and found:
-            last = found[-1]
+        if isinstance(piece.content, Code) and piece.content.name == "attributes" and merged:
+            last = merged[-1]
             if isinstance(last.content, Code) and last.content.kind in ("close", "word"):
                 code = replace(last.content, markup=last.content.markup + piece.content.markup)
-                found[-1] = replace(last, end=piece.end, content=code)
+                merged[-1] = replace(last, end=piece.end, content=code)
                 continue
-        found.append(piece)
-    return found
+        merged.append(piece)
+    return merged

@@ -1,8 +1,8 @@
-"""Messages of software, as catalogues hold them: what in them is language, line by line and branch by branch.
+"""Messages of software, as catalogues hold them: finds the texts in them, line by line and branch by branch.
 
-A message has placeholders that prose has not, such as `:name`, marks of a key as in `&Open`, forms for the plural as
-ICU writes them, and lines of which each is translated by itself. What only looks like a message, such as `icon-home`,
-is told from language here too.
+A message may have placeholders that prose has not, such as `:name`, the mark of an access key as in `&Open`, plural
+forms as ICU writes them, and lines each of which is translated by itself. `is_language` tells messages from identifiers
+such as `icon-home`.
 """
 
 import re
@@ -18,7 +18,7 @@ from dragoman.text.tokenizers.placeholders import LITERAL
 _TAG = r"""</?(?P<name>[A-Za-z0-9][\w:.-]*)(?:\s+(?:[\w:.@-]+\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>=]+)
     | (?:checked|controls|disabled|download|hidden|novalidate|readonly|required|selected)\b
     | [%{$][^\s<>]*))*+\s*(?P<empty>/?)>"""
-# Beside what is a placeholder everywhere: :name of Laravel, [[name]], __name__, ~name~, \n as two characters.
+# Placeholders of messages alone: :name of Laravel, [[name]], __name__, ~name~, and \n as two characters.
 _CODE = re.compile(
     rf"""(?P<tag>{_TAG}) | <!--[^<>]*--> | \{{\\[^{{}}\n]*\}}
     | (?P<word>{LITERAL}
@@ -32,8 +32,11 @@ _VOID = frozenset(
 )
 
 
+# ---- tags and placeholders ----
+
+
 def codes_of(text: str, *, branch: bool = False) -> Content:
-    """A text of a message as texts and codes: its tags and placeholders; a `branch` of a plural has also `#`."""
+    """The text of a message with its tags and placeholders as codes; in a `branch` of a plural, `#` is one too."""
     content: list[str | Code] = []
     last = 0
     for match in _CODE.finditer(text):
@@ -55,7 +58,7 @@ def _code(match: re.Match[str]) -> Code:
 
 
 def _with_hashes(text: str) -> Iterator[str | Code]:
-    """A text with each number sign as a word, which ICU replaces by the number."""
+    """The text with each number sign, which ICU replaces by the number, as a code for a word."""
     first, *others = text.split("#")
     yield first
     for other in others:
@@ -63,28 +66,26 @@ def _with_hashes(text: str) -> Iterator[str | Code]:
         yield other
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A part of a message that is translated by itself."""
-
-    start: int
-    end: int
-    content: Content
-    wrap: Callable[[str], str] = str
-    """What is done to its translation, such as putting the mark of a key into it."""
+# ---- values that are not translated ----
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a value is left as it is, as it is said of one and of several."""
+    """Why values are left as they are: the end of a sentence about one value, and of one about several."""
 
     one: str
     several: str
 
 
+IDENTIFIER = Reason("looks like an identifier", "look like identifiers")
+FORMS = Reason("has ICU forms in the midst of a sentence", "have ICU forms in the midst of a sentence")
+MOST_SHOWN = 60
+"""Most characters of a value that are shown to a person."""
+
+
 @dataclass
-class Left:
-    """Values that are left as they are, by the reason."""
+class SkippedValues:
+    """Counts and samples of values that are left as they are, by the reason."""
 
     counts: Counter[Reason] = field(default_factory=Counter)
     samples: dict[Reason, str] = field(default_factory=dict)
@@ -108,37 +109,51 @@ class Left:
         return notes
 
 
-MOST_SHOWN = 60
-"""Characters of a sample in a message to a person."""
-IDENTIFIER = Reason("looks like an identifier", "look like identifiers")
-FORMS = Reason("has ICU forms in the midst of a sentence", "have ICU forms in the midst of a sentence")
+# ---- the texts of a message ----
 
-# What separates texts in a message: line breaks, also as two characters, tabs, and bars between forms of the plural.
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a message that is translated by itself."""
+
+    start: int
+    end: int
+    content: Content
+    wrap: Callable[[str], str] = str
+    """Changes the translation, such as by putting the mark of an access key into it."""
+
+
+# Texts of a message are separated by line breaks, also as two characters, by tabs, and by bars between plural forms.
 _SEPARATOR = re.compile(r"[\r\n\t\v\f\x1c-\x1e\x85\u2028\u2029]+|(?:\\r)?\\n(?![a-z])|\\t(?![a-z])")
-_BAR = re.compile(r"\s*\|\s*(?:(?:\{\d+\}|[\[\]](?:\d+|-?Inf|\*),\s*(?:\d+|-?Inf|\*)[\[\]])\s*)?")
-_INTERVAL = re.compile(r"(?:\{\d+\}|[\[\]](?:\d+|-?Inf|\*),\s*(?:\d+|-?Inf|\*)[\[\]])\s+")
+_NUMBERS = r"(?:\{\d+\}|[\[\]](?:\d+|-?Inf|\*),\s*(?:\d+|-?Inf|\*)[\[\]])"
+"""The numbers for which a plural form is used, as Laravel and Symfony write them: {0}, [1,19], [20,*]."""
+_INTERVAL = re.compile(rf"{_NUMBERS}\s+")
+_BAR = re.compile(rf"\s*\|\s*(?:{_NUMBERS}\s*)?")
+_SEPARATOR_OR_BAR = re.compile(f"{_SEPARATOR.pattern}|{_BAR.pattern}")
 
 
-def pieces_of(message: str, left: Left, *, bars: bool = False) -> list[Piece]:
-    """The texts of a message; `bars` separate them too if `|` stands between forms of the plural."""
+def pieces_of(message: str, skipped: SkippedValues, *, bars: bool = False) -> list[Piece]:
+    """The texts of a message. With `bars`, texts are also separated by `|`, which stands between plural forms.
+
+    A message that cannot be divided is counted as skipped.
+    """
     if is_icu(message):
         branches = icu_branches(message)
         if branches is None:
-            left.add(FORMS, message)
+            skipped.add(FORMS, message)
             return []
         return [piece for start, end in branches for piece in _pieces(message, start, end, branch=True)]
-    pieces, last = [], 0
-    pattern = _BARRED if bars and "|" in message else _SEPARATOR
-    if pattern is _BARRED and (interval := _INTERVAL.match(message)):
-        last = interval.end()
-    ends = [match.span() for match in pattern.finditer(message, last)]
-    for start, end in [*ends, (len(message), len(message))]:
-        pieces += _pieces(message, last, start)
-        last = end
+    separator, start = _SEPARATOR, 0
+    if bars and "|" in message:
+        separator = _SEPARATOR_OR_BAR
+        if interval := _INTERVAL.match(message):
+            start = interval.end()
+    pieces: list[Piece] = []
+    for match in separator.finditer(message, start):
+        pieces += _pieces(message, start, match.start())
+        start = match.end()
+    pieces += _pieces(message, start, len(message))
     return pieces
-
-
-_BARRED = re.compile(f"{_SEPARATOR.pattern}|{_BAR.pattern}")
 
 
 def _pieces(message: str, start: int, end: int, *, branch: bool = False) -> Iterator[Piece]:
@@ -149,7 +164,7 @@ def _pieces(message: str, start: int, end: int, *, branch: bool = False) -> Iter
     wrap: Callable[[str], str] = str
     if branch:
         content, wrap = branch_content(core)
-    elif key := _key(core):
+    elif key := _find_access_key(core):
         content, wrap = codes_of(key.plain), key.marked
     else:
         content = codes_of(core)
@@ -168,22 +183,27 @@ def branch_content(text: str) -> tuple[Content, Callable[[str], str]]:
     return content, partial(re.sub, "'" if is_doubled else r"'(?=[{}#|]|\Z)", "''")
 
 
+# ---- access keys ----
+
+MOST_OF_A_LABEL = 200
+"""Most characters of a message that may have an access key."""
+_LETTER = re.compile(r"[^\W\d_]")
+_KEY_MARK = re.compile(r"(?<![^\s(\"'>])[&_~](?=[^\W\d_])|(?<=[A-Za-z])[&_~](?=[a-z])")
+_CAPITALISED = re.compile(r"(?<!\S)[A-Z][a-z]*\Z")
+
+
 @dataclass(frozen=True)
-class _Key:
+class _AccessKey:
     """The letter of a message that is pressed to choose it, as in `&Open` and `E_xit`."""
 
     plain: str
+    """The message without the mark."""
     mark: str
     letter: str
 
     def marked(self, text: str) -> str:
-        """A translation with the mark before the same letter, best at the beginning of a word, or the first letter."""
-        whole = [match.span() for match in _CODE.finditer(text)]
-        free = [
-            match.start()
-            for match in _LETTER.finditer(text)
-            if not any(start <= match.start() < end for start, end in whole)
-        ]
+        """The translation with the mark before the same letter, best at the start of a word, or the first letter."""
+        free = [match.start() for match in _outside_codes(_LETTER, text)]
         same = [position for position in free if text[position].casefold() == self.letter.casefold()]
         first = [position for position in same if not text[position - 1 : position].isalnum()]
         if same or (free and not is_unspaced(text)):
@@ -192,34 +212,37 @@ class _Key:
         return f"{text}({self.mark}{self.letter.upper()})"  # as translators do it in Chinese and Japanese
 
 
-_LETTER = re.compile(r"[^\W\d_]")
-_MARK = re.compile(r"(?<![^\s(\"'>])[&_~](?=[^\W\d_])|(?<=[A-Za-z])[&_~](?=[a-z])")
-_CAPITALISED = re.compile(r"(?<!\S)[A-Z][a-z]*\Z")
-
-
-def _key(text: str) -> _Key | None:
-    """The key of a message that has the mark of one, and only one: not `snake_case`, and not AT&T."""
+def _find_access_key(text: str) -> _AccessKey | None:
+    """The access key of a message that has the mark of one, and only one: not `snake_case`, and not AT&T."""
     if len(text) > MOST_OF_A_LABEL or not any(mark in text for mark in "&_~"):
         return None
-    whole = [match.span() for match in _CODE.finditer(text)]
+    marks = [match.start() for match in _outside_codes(_KEY_MARK, text)]
     marks = [
-        match.start()
-        for match in _MARK.finditer(text)
-        if not any(start <= match.start() < end for start, end in whole)
-        and (not text[: match.start()][-1:].isalpha() or _CAPITALISED.search(text[: match.start()]))
+        position for position in marks if not text[:position][-1:].isalpha() or _CAPITALISED.search(text[:position])
     ]
     if len(marks) != 1 or text.count(text[marks[0]]) != 1:
         return None
     (position,) = marks
-    return _Key(text[:position] + text[position + 1 :], text[position], text[position + 1])
+    return _AccessKey(text[:position] + text[position + 1 :], text[position], text[position + 1])
 
 
-MOST_OF_A_LABEL = 200
-"""Characters of a message that may have the mark of a key."""
+def _outside_codes(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """The matches of a pattern that begin outside of tags and placeholders."""
+    codes = [match.span() for match in _CODE.finditer(text)]
+    for match in pattern.finditer(text):
+        if not any(start <= match.start() < end for start, end in codes):
+            yield match
+
+
+# ---- plurals and other forms as ICU writes them ----
 
 _COMPLEX = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal|choice)\s*,")
 _ICU_HEAD = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset\s*:\s*\d+\s*)?")
 _SELECTOR = re.compile(r"\s*(?:=\d+|[\w-]+)\s*\{")
+_QUOTED_BRACE = re.compile(r"'[{}|]|'#")
+_BRACE = re.compile("[{}]")
+_ARGUMENT = re.compile(r"\{[^{}]*\}")
+_CLOSING = re.compile(r"\s*\}")
 
 
 def is_icu(message: str) -> bool:
@@ -227,59 +250,68 @@ def is_icu(message: str) -> bool:
     return _COMPLEX.search(message) is not None
 
 
+@dataclass
+class _Branch:
+    """A branch of a message while it is read, or the message as a whole."""
+
+    start: int
+    has_branches: bool = False
+    """Whether an argument inside has branches of its own."""
+    texts_beside: list[str] = field(default_factory=list)
+    """The texts beside arguments with branches."""
+
+    def has_words_beside(self, *, branch: bool) -> bool:
+        """Whether there are words beside arguments with branches."""
+        return has_words(codes_of("".join(self.texts_beside), branch=branch))
+
+
 def icu_branches(message: str) -> list[tuple[int, int]] | None:
     """Start and end of each text in the branches of a message of ICU, also of branches inside of branches.
 
     None where a sentence would be cut: if there are words beside an argument with branches, or quoted braces.
     """
-    texts: list[tuple[int, int]] = []
-    position, start, has_branches = 0, 0, False
-    plain: list[str] = []  # what stands beside arguments with branches
-    stack: list[tuple[int, bool, list[str]]] = []
-    if re.search(r"'[{}|]|'#", message.replace("''", "")):
+    if _QUOTED_BRACE.search(message.replace("''", "")):
         return None
-    while True:
-        brace = _BRACE.search(message, position)
-        end = brace.start() if brace else len(message)
-        plain.append(message[position:end])
-        if brace is None:
-            break
-        if brace[0] == "{":
-            if head := _ICU_HEAD.match(message, end):
-                selector = _SELECTOR.match(message, head.end())
-                if selector is None:
-                    return None
-                stack.append((start, True, plain))
-                position, start, has_branches, plain = selector.end(), selector.end(), False, []
-                continue
-            argument = _ARGUMENT.match(message, end)
-            if argument is None or _COMPLEX.match(message, end):
+    texts: list[tuple[int, int]] = []
+    current = _Branch(0)
+    outer: list[_Branch] = []
+    position = 0
+    while brace := _BRACE.search(message, position):
+        index = brace.start()
+        current.texts_beside.append(message[position:index])
+        if brace[0] == "{" and (head := _ICU_HEAD.match(message, index)):
+            first = _SELECTOR.match(message, head.end())
+            if first is None:
                 return None
-            plain.append("x")  # its value may be a word
+            current.has_branches = True
+            outer.append(current)
+            current, position = _Branch(first.end()), first.end()
+        elif brace[0] == "{":
+            argument = _ARGUMENT.match(message, index)
+            if argument is None or _COMPLEX.match(message, index):
+                return None
+            current.texts_beside.append("x")  # its value may be a word
             position = argument.end()
-            continue
-        if not stack:  # a closing brace that nothing opens
-            return None
-        if has_branches and has_words(codes_of("".join(plain), branch=True)):
-            return None
-        if not has_branches:
-            texts.append((start, end))
-        if selector := _SELECTOR.match(message, end + 1):
-            position, start, has_branches, plain = selector.end(), selector.end(), False, []
-            continue
-        closing = _CLOSING.match(message, end + 1)
-        if closing is None:
-            return None
-        start, has_branches, plain = stack.pop()
-        position = closing.end()
-    whole = not stack and has_branches and not has_words(codes_of("".join(plain)))
-    return texts if whole else None
+        else:
+            if not outer:  # a closing brace that nothing opens
+                return None
+            if not current.has_branches:
+                texts.append((current.start, index))
+            elif current.has_words_beside(branch=True):
+                return None
+            if following := _SELECTOR.match(message, index + 1):
+                current, position = _Branch(following.end()), following.end()
+                continue
+            closing = _CLOSING.match(message, index + 1)
+            if closing is None:
+                return None
+            current, position = outer.pop(), closing.end()
+    current.texts_beside.append(message[position:])
+    is_whole = not outer and current.has_branches and not current.has_words_beside(branch=False)
+    return texts if is_whole else None
 
 
-_BRACE = re.compile("[{}]")
-_ARGUMENT = re.compile(r"\{[^{}]*\}")
-_CLOSING = re.compile(r"\s*\}")
-
+# ---- language and identifiers ----
 
 _OUTER = " \t\r\n.,;:!?…¡¿()[]{}\"'“”‘’„«»*•·—–-"
 _WORDS = re.compile(
@@ -299,6 +331,8 @@ _LOCALE = re.compile(r"[a-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3})(?:[-_][A-Z
 _CLASSES = re.compile(r"[a-z\d][a-z\d:/_.-]*+(?:\s++[a-z\d][a-z\d:/_.-]*+)+")
 _DATE_PATTERN = re.compile(r"(?=.{0,40}\Z)(?=.*([yYMdDhHms])\1)(?:([yYMdDEeHhmsSaAzZXLkK])\2*+|[\s.,:/T'-])++")
 _CODED = re.compile(r"[0-9A-Fa-f]{8,}|(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[A-Za-z\d+/]{16,}={0,2}")
+_SPACE = re.compile(r"\s")
+_NOT_ASCII_LETTER = re.compile(r"(?![A-Za-z])[^\W\d_]")
 
 
 def is_language(value: str) -> bool:
@@ -308,7 +342,7 @@ def is_language(value: str) -> bool:
         return _SPACE.search(core) is not None or _NOT_ASCII_LETTER.search(core) is not None
     if "()" in core:
         return _SPACE.search(core) is not None
-    key = _key(core)
+    key = _find_access_key(core)
     core = _CODE.sub(" ", key.plain if key else core).strip(_OUTER)
     if not _LETTER.search(core) or _NOT_ASCII_LETTER.search(core):
         return True
@@ -323,16 +357,12 @@ def is_language(value: str) -> bool:
     return bool(_WORDS.fullmatch(core)) and not (core[0].islower() and not core.islower() and "'" not in core)
 
 
-_SPACE = re.compile(r"\s")
-_NOT_ASCII_LETTER = re.compile(r"(?![A-Za-z])[^\W\d_]")
-
-
 def _has_vowel(word: str) -> bool:
     return not {*"aeiouy"}.isdisjoint(word)
 
 
 def _are_classes(words: Sequence[str]) -> bool:
-    """Whether words in small letters are names of classes of a style sheet, such as `btn btn-primary`."""
+    """Whether words in small letters are class names of a style sheet, such as `btn btn-primary`."""
     marked = [word for word in words if not word.isalpha()]
     names = {*words}
     return 2 * len(marked) > len(words) or any(word.partition("-")[0] in names for word in marked if "-" in word)

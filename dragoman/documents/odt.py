@@ -1,4 +1,4 @@
-"""OpenDocument texts, ODT: paragraphs and headings; spans and links are placed by the words inside them."""
+"""OpenDocument texts, ODT: finds paragraphs and headings. Spans and links are placed by the words inside of them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +11,7 @@ from dragoman.documents.office import (
     MOST_NESTED,
     Parts,
     Piece,
+    RangeEnd,
     leaves,
     outermost,
     stretches,
@@ -26,13 +27,13 @@ PARAGRAPHS = {"p", "h"}
 TEXT_ONLY = {"title", "desc", "index-title-template"}
 """Other elements with a text that people read: descriptions of pictures, titles of tables of contents."""
 REMOVED = {"tracked-changes"}
-"""Text that a change has removed."""
+"""Elements with text that a change has removed."""
 BOXES = {"span", "a", "meta", "placeholder", "text-input"}
-"""Elements with texts inside, besides a paragraph. Others with a text, such as a date, are words to copy."""
+"""Elements in a paragraph with texts to translate. Others with a text, such as a date, are words to copy."""
 KINDS = {"s": "break", "line-break": "break", "tab": "split", "ruby": "word"}
 ALONE = {"note", "annotation"}
 UNSEEN = re.compile("rsid|language|country|script|rfc-language-tag")
-"""Properties of a style that nobody sees: revisions of the writing program, and languages."""
+"""Properties of a style that nobody sees: revisions of the office program, and languages."""
 _SPACES = re.compile(r"[ \t\r\n]+")
 _RANGE = re.compile(r"(\w+(?:-mark)?)-(start|end)")
 
@@ -63,7 +64,7 @@ class _Box(Piece):
 
 
 class _Part:
-    """A part of an ODT while it is read."""
+    """Reads a part of an ODT."""
 
     def __init__(self, text: str):
         self.text = text
@@ -71,14 +72,14 @@ class _Part:
 
     @cached_property
     def styles(self) -> dict[str, str]:
-        """Each style that the part defines as people see it, by name; "" if it only has unseen properties."""
+        """The properties of each style that people see, by its name; "" if it only has unseen ones."""
         styles = {}
         for style in self.root.walk("style"):
             name, properties = style.attributes.get("name", ""), []
-            for part in style.content:
-                if isinstance(part, Element):
-                    seen = [f"{key}={value}" for key, value in part.attributes.items() if not UNSEEN.search(key)]
-                    properties += [part.name, *seen] if seen or part.content else []
+            for child in style.children:
+                seen = [f"{key}={value}" for key, value in child.attributes.items() if not UNSEEN.search(key)]
+                if seen or child.content:
+                    properties += [child.name, *seen]
             if properties or "parent-style-name" in style.attributes:
                 styles[name] = " ".join([style.attributes.get("parent-style-name", ""), *properties])
             else:
@@ -86,6 +87,7 @@ class _Part:
         return styles
 
     def segments(self) -> Iterator[Segment]:
+        """The segments of all paragraphs, in the order of the document."""
         yield from self._blocks([self.root], 0)
 
     def _blocks(self, elements: Iterable[Element], depth: int) -> Iterator[Segment]:
@@ -125,28 +127,25 @@ class _Part:
         return _joined(pieces)
 
     def _is_plain(self, element: Element) -> bool:
-        """Whether an element is a text that people see no format of."""
+        """Whether an element is a text without a format that people see."""
         is_text = all(isinstance(part, Token) and part.kind == "text" for part in element.content)
         return is_text and element.name == "span" and self._style(element) == ""
 
     def _style(self, span: Element) -> str:
+        """The style of a span as people see it."""
         name = span.attributes.get("style-name", "")
         return self.styles.get(name, name)
 
     def _leaf(self, element: Element) -> Piece:
+        """An element that is no box as a piece."""
         kind = KINDS.get(element.name)
         if not kind:
             has_paragraphs = any(True for _ in outermost([element], _is_block, set()))
             kind = "alone" if element.name in ALONE or has_paragraphs or not element.text.strip() else "word"
-        range_end = None
-        name = next((element.attributes[key] for key in ("name", "change-id", "id") if key in element.attributes), None)
-        if name is not None and (end := _RANGE.fullmatch(element.name)):
-            range_end = end[2], f"{end[1]} {name}"
-        elif name is not None and element.name == "annotation":
-            range_end = "start", f"annotation {name}"
-        return Piece(element.start, element.end, kind, range_end=range_end, elements=[element])
+        return Piece(element.start, element.end, kind, range_end=_range_end(element), elements=[element])
 
     def _segment(self, pieces: list[Piece]) -> Segment:
+        """The segment of a text. A space at its beginning or end is written around the translation."""
         first, last = pieces[0], pieces[-1]
         left = " " * (first.text[:1] == " ")
         right = " " * (last.text[-1:] == " ")
@@ -156,8 +155,9 @@ class _Part:
         return Segment(first.start, last.end, self._content(pieces), write, (left, right))
 
     def _content(self, pieces: Iterable[Piece]) -> list[str | Code]:
+        """Texts, and all other pieces as codes."""
         content: list[str | Code] = []
-        ends: list[tuple[int, str, str]] = []
+        ends: list[tuple[int, RangeEnd]] = []
         for piece in pieces:
             if piece.kind == "text":
                 content.append(piece.text)
@@ -166,10 +166,20 @@ class _Part:
                 content.append(Code(piece.closing, "close", "box"))
             else:
                 if piece.range_end:
-                    ends.append((len(content), *piece.range_end))
+                    ends.append((len(content), piece.range_end))
                 kind = "break" if piece.kind == "split" else piece.kind
                 content.append(Code(self.text[piece.start : piece.end], kind, start=piece.start))
         return with_spaces_outside(with_ranges(content, ends))
+
+
+def _range_end(element: Element) -> RangeEnd | None:
+    """The end of a range that an element is, such as `bookmark-start`; None for other elements."""
+    name = next((element.attributes[key] for key in ("name", "change-id", "id") if key in element.attributes), None)
+    if name is None:
+        return None
+    if end := _RANGE.fullmatch(element.name):
+        return RangeEnd(end[2], f"{end[1]} {name}")
+    return RangeEnd("start", f"annotation {name}") if element.name == "annotation" else None
 
 
 def _is_block(element: Element) -> bool:
@@ -179,7 +189,7 @@ def _is_block(element: Element) -> bool:
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Pieces in which spans of the same style are one if no text stands between them."""
+    """The pieces with neighbouring spans of the same style as one if no text stands between them."""
     joined: list[Piece] = []
     between: list[Piece] = []
     for piece in pieces:

@@ -1,7 +1,7 @@
-"""Documents of offices: a zip file with XML, in which the texts of paragraphs are translated.
+"""Documents of office programs: a zip file with XML files whose paragraphs are translated.
 
-A paragraph is read as pieces: texts, boxes such as links, and all else that stands in it. Its texts are what stands
-between tabs and page breaks, without pictures, spaces and marks around their words.
+A paragraph is read as pieces: texts, boxes such as links, and other elements. Tabs and page breaks divide it into
+texts, each of which goes from its first to its last word, without pictures, spaces and marks around these.
 """
 
 import io
@@ -23,7 +23,7 @@ from dragoman.text.language_codes import Languages, two_letters
 MOST_BYTES, MOST_FILES = 2**28, 10_000
 """Most bytes of all files in a document, unpacked, and most files."""
 MOST_RATIO, LEAST_BYTES = 100, 2**22
-"""How many times as large as the document its files may be, if they are larger than so many bytes."""
+"""The files may be this many times as large as the document, or have this many bytes if that is more."""
 MOST_NESTED = 30
 """Most paragraphs inside of each other, such as those in text boxes."""
 CHUNK = 2**20
@@ -42,7 +42,7 @@ _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Parts:
-    """Names of the files in a document that are changed."""
+    """Names of the files in a document that change."""
 
     texts: list[str]
     """Files with paragraphs that people read."""
@@ -63,7 +63,7 @@ def translate_office(
     languages: Languages,
     translate: Callable[[list[Document]], list[str]],
 ) -> bytes:
-    """The document with its texts translated; all other files in it, and their order, stay.
+    """The document with its texts translated. All other files in it, and their order, stay.
 
     If any text has changed, the document also names its new language where it named the old one.
     """
@@ -90,7 +90,7 @@ def translate_office(
 
 
 def _opened(content: bytes) -> tuple[list[ZipInfo], dict[str, bytes]]:
-    """The list of files of an archive, and their contents by name."""
+    """The members of an archive, and their contents by name. Raises `FormatError` for one that is no document."""
     try:
         if content.count(b"PK\1\2") > MOST_FILES:  # before each entry of the list that is read first
             raise FormatError(f"has more than {MOST_FILES:,} files in it; save it again.")
@@ -105,6 +105,7 @@ def _opened(content: bytes) -> tuple[list[ZipInfo], dict[str, bytes]]:
 
 
 def _too_large(most: int) -> FormatError:
+    """The error for files with more bytes than the document may have."""
     if most < MOST_BYTES:
         return FormatError(
             f"has files of more than {MOST_RATIO} times its size, as no office packs them; save it again."
@@ -113,7 +114,7 @@ def _too_large(most: int) -> FormatError:
 
 
 def _unpacked(archive: ZipFile, members: list[ZipInfo], most: int) -> dict[str, bytes]:
-    """The files of an archive, counted while they are unpacked: what it says of their sizes may be wrong."""
+    """The files of an archive. Their bytes are counted while they are unpacked: the list of files may be wrong."""
     files, left = {}, most
     for member in members:
         if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
@@ -130,7 +131,7 @@ def _unpacked(archive: ZipFile, members: list[ZipInfo], most: int) -> dict[str, 
 
 
 def _described(member: ZipInfo) -> ZipInfo:
-    """Name, time and attributes of a file, without sizes."""
+    """The name, time and attributes of a file, without its sizes, which change."""
     info = ZipInfo(member.filename, member.date_time)
     info.external_attr, info.compress_type = member.external_attr, member.compress_type
     return info
@@ -148,6 +149,14 @@ def decoded(content: bytes, name: str) -> tuple[str, str]:
     raise FormatError(f"{fault}; save it again.")
 
 
+@dataclass(frozen=True)
+class RangeEnd:
+    """One end of a range, such as a bookmark."""
+
+    side: Literal["start", "end"]
+    name: str
+
+
 @dataclass
 class Piece:
     """A part of a paragraph."""
@@ -155,12 +164,13 @@ class Piece:
     start: int
     end: int
     kind: Literal["text", "box", "word", "alone", "break", "split"]
-    """A text, a box of other pieces, what stands for a word or a space, what divides texts, or anything else."""
+    """`text`, or a `box` of other pieces; `word` and `break` stand for a word or a space, and `split` divides texts.
+    Anything else stands `alone`."""
     text: str = ""
     parts: Sequence["Piece"] = ()
     """The pieces in a box."""
-    range_end: tuple[str, str] | None = None
-    """For one end of a range, such as a bookmark: which of them, `start` or `end`, and the name of the range."""
+    range_end: RangeEnd | None = None
+    """The end of a range that this piece is."""
     elements: Sequence[Element] = ()
     """Elements that may have paragraphs of their own inside, such as a text box."""
     has_words: bool = field(init=False)
@@ -170,7 +180,7 @@ class Piece:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing at the end of a text is lost without this piece."""
+        """Whether the piece may be left out at the beginning or end of a text."""
         if self.kind == "text":
             return not self.text.strip()
         return self.kind != "word" and not self.has_words
@@ -207,25 +217,25 @@ def leaves(pieces: Iterable[AnyPiece]) -> Iterator[AnyPiece]:
             yield piece
 
 
-def with_ranges(content: list[str | Code], ends: Iterable[tuple[int, str, str]]) -> list[str | Code]:
-    """A content in which the codes of a range, such as a bookmark, open and close it if both are there.
+def with_ranges(content: list[str | Code], ends: Iterable[tuple[int, RangeEnd]]) -> list[str | Code]:
+    """The content, where the codes of a range, such as a bookmark, open and close it if both are there.
 
-    `ends` are (index in the content, start or end, name of the range); an end belongs to the last beginning.
+    The `ends` have the indices of their codes; an end belongs to the last start of the same name.
     """
-    begun: dict[str, int] = {}
-    for index, which, name in ends:
-        if which == "start":
-            begun[name] = index
-        elif name in begun:
-            first = begun.pop(name)
-            for position, kind in ((first, "open"), (index, "close")):
-                content[position] = replace(content[position], kind=kind, name=f"range {first}")
+    starts: dict[str, int] = {}
+    for index, end in ends:
+        if end.side == "start":
+            starts[end.name] = index
+        elif end.name in starts:
+            start = starts.pop(end.name)
+            content[start] = replace(content[start], kind="open", name=f"range {start}")
+            content[index] = replace(content[index], kind="close", name=f"range {start}")
     return content
 
 
 def outermost(elements: Iterable[Element], is_block: Callable[[Element], bool], skipped: set[str]) -> Iterator[Element]:
     """The blocks, such as paragraphs, that are in some elements but not in other blocks or in `skipped` elements."""
-    stack = [element for element in elements][::-1]
+    stack = list(elements)[::-1]
     while stack:
         element = stack.pop()
         if element.name in skipped:
@@ -242,12 +252,12 @@ def write(text: str) -> str:
 
 
 def without_line_breaks(text: str) -> str:
-    """A text with each line break, and spaces around it, as one space: in XML they mean the same."""
+    """A text with each line break and the spaces around it as one space, which XML takes for the same."""
     return re.sub(r"[ \t\r\n]+", lambda spaces: " " if "\n" in spaces[0] else spaces[0], text)
 
 
 def attribute_segments(text: str, element: Element, names: tuple[str, ...]) -> Iterator[Segment]:
-    """Segments for attributes that people read, such as the description of a picture; names of files are none."""
+    """The segments of attributes that people read, such as the description of a picture, but not names of files."""
     tag = text[element.start : element.inside]
     for match in re.finditer(rf"""\s(?:{"|".join(names)})\s*=\s*("[^"]*"|'[^']*')""", tag):
         value = unescape(match[1][1:-1])
@@ -268,7 +278,7 @@ COMPLEX = frozenset((
     "ar", "fa", "ur", "ps", "sd", "ug", "ckb", "he", "yi", "dv", "th", "lo", "km", "my", "hi", "bn", "ta", "te", "kn",
     "ml", "mr", "ne", "pa", "gu", "or", "as", "si", "bo", "dz", "sa",
 ))  # fmt: skip
-"""Languages for which documents have settings of their own, beside those of all others."""
+"""Languages for which documents have settings of their own, beside the setting for all others."""
 _SETTINGS = re.compile(
     r"""(?P<docx><(?:\w+:)?(?:lang|themeFontLang)\s[^<>]*>)
       |(?P<drawing><(?:\w+:)?(?:rPr|endParaRPr|defRPr)\s[^<>]*>)
@@ -279,7 +289,7 @@ _SETTINGS = re.compile(
 
 
 def with_language(text: str, languages: Languages) -> str:
-    """XML in which the target language is named where the source language was: what the spelling is checked by."""
+    """XML with the target language where it names the source language, by which office programs check the spelling."""
     source, target = languages
     if not source or not target:
         return text
@@ -293,32 +303,43 @@ def _renamed(source: str, target: str, match: re.Match[str]) -> str:
     tag = match[0]
     if match["value"]:
         return code if two_letters(tag) == source else tag
-    kinds = [0 if name in EAST_ASIAN else 1 if name in COMPLEX else 2 for name in (source, language)]
     if match["odt"]:
-        old, new = (("-asian", "-complex", "")[kind] for kind in kinds)
+        old, new = _setting(source, "-asian", "-complex", ""), _setting(language, "-asian", "-complex", "")
         if two_letters(_value(tag, f"language{old}")) != source:
             return tag
         return _with_value(_with_value(tag, f"language{new}", language), f"country{new}", region or "none")
-    old, new = (("eastAsia", "bidi", "val")[kind] for kind in kinds) if match["docx"] else ("lang", "lang")
+    old = new = "lang"
+    if match["docx"]:
+        old, new = _setting(source, "eastAsia", "bidi", "val"), _setting(language, "eastAsia", "bidi", "val")
     return _with_value(tag, new, code) if two_letters(_value(tag, old)) == source else tag
 
 
+def _setting(language: str, east_asian: str, complex_script: str, other: str) -> str:
+    """One of three settings: the one for texts in a language."""
+    if language in EAST_ASIAN:
+        return east_asian
+    return complex_script if language in COMPLEX else other
+
+
 def _region(code: str) -> str:
+    """The region in the code of a language, such as BR in pt-BR; "" without one."""
     parts = code.replace("_", "-").split("-")[1:]
     return next((part.upper() for part in parts if len(part) == 2), "")
 
 
 def _attribute(name: str) -> str:
+    """A pattern for an attribute, with groups for all up to its value and for the value in quotes."""
     return rf"""(\s(?:\w+:)?{name}\s*=\s*)("[^"]*"|'[^']*')"""
 
 
 def _value(tag: str, name: str) -> str:
+    """The value of an attribute; "" without it."""
     match = re.search(_attribute(name), tag)
     return match[2][1:-1] if match else ""
 
 
 def _with_value(tag: str, name: str, value: str) -> str:
-    """A tag with another value of an attribute, which it gets if it has none."""
+    """A tag with another value of an attribute, or with the attribute added."""
     if re.search(_attribute(name), tag):
         return re.sub(_attribute(name), rf'\g<1>"{value}"', tag)
     beside = re.search(r"""\s(\w+:)?(?:language|val|eastAsia|bidi|lang)[\w-]*\s*=""", tag)

@@ -1,4 +1,4 @@
-"""Plain text: paragraphs, whose lines are wrapped again if they were wrapped, and the cells of tables."""
+"""Plain text: finds paragraphs, whose lines are wrapped again if they were wrapped, and the cells of tables."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _QUOTED = re.compile(r"\s*(?:>[> \t]*)?")
 _BAR = re.compile("[|│┃║]")
 _GAP = re.compile(r"(?<=\S)(?:[ \t]*\t[ \t]*| {2,}(?=\S))")
 SLACK = 8
-"""Columns by which a wrapped line may be shorter than it could be."""
+"""Most columns by which a wrapped line is shorter than it could be."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class _Line:
     first: int
     """Index at which the text of the line begins, after indentation and marks."""
     cells: Sequence[tuple[int, int]]
-    """Start and end of each cell of a row; nothing for other lines."""
+    """Start and end of each cell of a row of a table; empty for other lines."""
 
 
 def read_text(text: str, languages: Languages = UNKNOWN) -> Document:
-    """The segments of a text: its lines, but lines that a sentence goes across are one, and cells of tables many."""
+    """The segments of a text: its lines, where those that a sentence goes across are one, and cells of tables."""
     segments: list[Segment] = []
     for block in _blocks(text):
         width = max(columns(line.text) for line in block)
@@ -50,16 +50,16 @@ def read_text(text: str, languages: Languages = UNKNOWN) -> Document:
 
 
 def _blocks(text: str) -> Iterator[list[_Line]]:
-    """Lines that follow each other without an empty one in between."""
+    """Groups of lines that follow each other without an empty line in between."""
     spans = [match.span() for match in _LINE.finditer(text)]
     gaps = [_ends_of_gaps(text[start:end]) for start, end in spans]
     block: list[_Line] = []
     for number, (start, end) in enumerate(spans):
-        last = spans[number - 1][1] if number else start
-        if block and (text[last:start] not in ("\n", "\r\n", "\r") or not text[start:end].strip()):
+        is_blank = not text[start:end].strip()
+        if block and (is_blank or text[block[-1].end : start] not in ("\n", "\r\n", "\r")):
             yield block
             block = []
-        if text[start:end].strip():
+        if not is_blank:
             neighbours = set().union(*gaps[max(0, number - 1) : number], *gaps[number + 1 : number + 2])
             first = _BEFORE.match(text, start, end).end()
             block.append(_Line(start, end, text[start:end], first, _cells(text, first, start, end, neighbours)))
@@ -68,7 +68,7 @@ def _blocks(text: str) -> Iterator[list[_Line]]:
 
 
 def _ends_of_gaps(line: str) -> set[int]:
-    """Indexes at which a cell may begin: after at least two spaces."""
+    """Indices at which a cell may begin: after at least two spaces."""
     return {gap.end() for gap in _GAP.finditer(line.rstrip())}
 
 
@@ -92,7 +92,7 @@ def _cells(text: str, first: int, start: int, end: int, neighbours: set[int]) ->
 
 
 def _row(line: _Line) -> Iterator[Segment]:
-    """The cells of a row. Spaces behind a text make up for its length, so that columns stay."""
+    """The segments of a row, one for each cell. Spaces behind a translation fill its cell, so that columns stay."""
     for start, end in line.cells:
         cell = line.text[start - line.start : end - line.start]
         core = cell.strip()
@@ -113,15 +113,12 @@ def _row(line: _Line) -> Iterator[Segment]:
 
 
 def _goes_on(before: _Line, line: _Line, width: int) -> bool:
-    """Whether a sentence goes on from one line to the next, since the next word had no place in the first."""
-    quoted, own = _QUOTED.match(before.text)[0], _QUOTED.match(line.text)[0]
-    rest = line.text[len(own) :]
-    if (
-        before.cells
-        or line.cells
-        or quoted.strip() != own.strip()
-        or not may_go_on(before.text.rstrip(), rest.rstrip())
-    ):
+    """Whether a sentence goes on from one line to the next, since its next word had no place in the first."""
+    if before.cells or line.cells:
+        return False
+    mark_before, mark = _QUOTED.match(before.text)[0], _QUOTED.match(line.text)[0]
+    rest = line.text[len(mark) :]
+    if mark_before.strip() != mark.strip() or not may_go_on(before.text.rstrip(), rest.rstrip()):
         return False
     if not has_letters(before.text) or not has_letters(rest):
         return False
@@ -130,6 +127,7 @@ def _goes_on(before: _Line, line: _Line, width: int) -> bool:
 
 
 def _paragraph(text: str, lines: Sequence[_Line]) -> Iterator[Segment]:
+    """The segment of lines that belong together, which are wrapped again; none if they have no words."""
     start = lines[0].first
     end = lines[-1].start + len(lines[-1].text.rstrip())
     parts = [text[start : lines[0].end], *(line.text[len(_QUOTED.match(line.text)[0]) :] for line in lines[1:])]

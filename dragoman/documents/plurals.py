@@ -1,4 +1,4 @@
-"""How catalogues of gettext count the forms of the plural in each language."""
+"""Rules by which catalogues of gettext choose the plural form in each language."""
 
 import re
 
@@ -27,8 +27,13 @@ _RULES = {
 _BY_LANGUAGE = {language: rule for rule, languages in _RULES.items() for language in languages.split()}
 
 
-def plural_forms(language: str) -> tuple[str, int] | None:
-    """The header Plural-Forms of a language, and how many forms it says; None for one that is not known here."""
-    meant = variety(language)
-    rule = _BY_LANGUAGE.get(f"{meant.language}-{meant.region}") or _BY_LANGUAGE.get(meant.language)
-    return (rule, int(re.search(r"\d+", rule)[0])) if rule else None
+def plural_forms(language: str) -> str | None:
+    """The header Plural-Forms of a language; None for one that is not known here."""
+    code = variety(language)
+    return _BY_LANGUAGE.get(f"{code.language}-{code.region}") or _BY_LANGUAGE.get(code.language)
+
+
+def number_of_forms(rule: str) -> int | None:
+    """The number of plural forms that a header Plural-Forms names; None if it names none, as in a template."""
+    match = re.search(r"nplurals\s*=\s*(\d+)", rule)
+    return int(match[1]) if match else None

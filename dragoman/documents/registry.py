@@ -1,4 +1,4 @@
-"""The formats of documents: which one a name means, and the bytes of a document as text."""
+"""The formats of documents: finds the format by a file's name, and decodes and encodes the document."""
 
 import codecs
 import re
@@ -55,9 +55,11 @@ OFFICE = {
     ".odt": (odt.find_parts, read_odt),
     ".ott": (odt.find_parts, read_odt),
 }
+"""The functions that find and read the parts of each office format, by the end of a file's name."""
 ENDINGS = (*READERS, *OFFICE)
 """Ends of the names of documents."""
 MOST_BYTES = 2**26
+"""Most bytes of a document."""
 _META = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)""")
 _PAGES = (".html", ".htm", ".xhtml")
 _MARKED_UP = (*_PAGES, ".tmx", ".xliff", ".xlf")
@@ -66,21 +68,24 @@ _BROWSERS = {
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
     "utf-7": "utf-8", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8", "utf-32": "utf-8",
 }  # fmt: skip
-"""What browsers read where a page names an encoding: https://encoding.spec.whatwg.org/#names-and-labels."""
+"""Encodings that browsers use instead of the one that a page names, by its codec in Python.
+
+https://encoding.spec.whatwg.org/#names-and-labels
+"""
 _VARIANT = re.compile(r"\Ax-|(?<=8859-8)-[ei]\Z", re.IGNORECASE)
-"""What only the web adds to names of encodings, as in x-sjis."""
+"""Parts of names of encodings that only the web knows, as in x-sjis."""
 
 
 @dataclass(frozen=True)
 class TranslatedDocument:
-    """A document in the other language."""
+    """A document in the other language, and a report for the person who had it translated."""
 
     content: bytes
     report: Report
 
 
 def translate_document(content: bytes, name: str, languages: Languages, engine: Engine) -> TranslatedDocument:
-    """A document in the other language; its `name` says which format it has.
+    """Translates a document; its `name` says which format it has.
 
     Raises `DataError` for a name without such a format, and for content that is not of it.
     """
@@ -119,7 +124,7 @@ def format_of(name: str) -> str:
 
 
 def texts_of(content: bytes, name: str) -> list[str]:
-    """The texts of a document that are translated, such as to tell its language. Raises `DataError`."""
+    """The texts of a document that are to be translated, such as to detect their language. Raises `DataError`."""
     collected: list[str] = []
 
     def collect(texts: list[str]) -> list[Translation]:
@@ -131,7 +136,7 @@ def texts_of(content: bytes, name: str) -> list[str]:
 
 
 def _encoding(content: bytes, ending: str) -> str:
-    """The encoding by the first bytes, or by what the document says of itself."""
+    """The encoding of a document: by its first bytes, else the one that it declares, else UTF-8."""
     head = content[:4096]
     if marked := encoding_of(head):
         return marked

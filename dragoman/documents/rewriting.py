@@ -1,4 +1,5 @@
-"""Documents that keep their sources and get translations beside them, and whether their languages are the model's."""
+"""Rewrites documents that keep their sources and get translations beside them, and compares their languages with those
+of the model."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,24 +9,27 @@ from dragoman.text.language_codes import Languages, is_written_alike
 
 
 def fits(named: Languages, languages: Languages) -> bool:
-    """Whether a model for some languages may fill a document that names its own; the regions of a language are one."""
+    """Whether a model for some languages may fill a document that names its own, whatever their regions are."""
     pairs = zip(named, languages, strict=True)
-    return all(own is None or wanted is None or is_written_alike(own, wanted) for own, wanted in pairs)
+    return all(code is None or language is None or is_written_alike(code, language) for code, language in pairs)
 
 
 def other_languages(named: Languages, languages: Languages) -> FormatError:
-    """The refusal of a document that names other languages than those of the model."""
-    says, model = (" to ".join(code or "some language" for code in codes) for codes in (named, languages))
+    """The error for a document that names other languages than those of the model."""
     return FormatError(
-        f"says that it is from {says}, and the model translates from {model}; choose a model for the languages of the "
-        "file, or correct them in it."
+        f"says that it is from {_direction(named)}, and the model translates from {_direction(languages)}; choose a "
+        "model for the languages of the file, or correct them in it."
     )
 
 
-class Rewriting:
-    """A document that gets copies of its sources as targets, in which the segments are then translated in place.
+def _direction(languages: Languages) -> str:
+    return " to ".join(code or "some language" for code in languages)
 
-    It is written from its beginning to its end: `keep` what it has, `write` something new, `skip` something.
+
+class Rewriting:
+    """Writes a document with copies of its sources as targets; the segments in the copies are then translated in place.
+
+    The document is written from its beginning to its end: `keep` a part of it, `write` something new, `skip` a part.
     """
 
     def __init__(self, text: str):
@@ -45,11 +49,11 @@ class Rewriting:
         self._size += len(text)
 
     def skip(self, end: int) -> None:
-        """Leave the text up to here out."""
+        """Leave out the text up to here."""
         self._position = end
 
     def copy(self, start: int, end: int, segments: Iterable[Segment]) -> None:
-        """Write what stands elsewhere; the `segments` there are those of the copy."""
+        """Write a part of the document again, with the `segments` of that part."""
         moved = self._size - start
         self.write(self.text[start:end])
         for segment in segments:

@@ -1,4 +1,4 @@
-"""Subtitles, SRT and WebVTT: the text of each cue in as many lines as it had; times and settings stay."""
+"""Subtitles, SRT and WebVTT: finds the text of each cue, which keeps its number of lines. Times and settings stay."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[^\W\d_][^:<>\n]{0,30}:(?=\s)")
 _BEFORE = re.compile(r"(?:\{\\[^{}\n]*\}|\s|[♪♫♬])*")
 _AFTER = re.compile(r"[\s♪♫♬]*\Z")
 _ASIDE = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
-"""What is heard and not said, such as [door slams]."""
+"""A description of something that is heard and not said, such as [door slams]."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class _Line:
 
 
 def read_subtitles(text: str, languages: Languages = UNKNOWN) -> Document:
-    """The segments of a file: cues, of which one with two speakers has two."""
+    """The segments of a file: its cues. A cue with two speakers has two segments."""
     lines = [
         _Line(match.start(), match[1], match[0][len(match[1]) :])
         for match in _LINE.finditer(text)
@@ -55,7 +55,10 @@ def read_subtitles(text: str, languages: Languages = UNKNOWN) -> Document:
         if following < len(lines):
             cue = _without_name(cue)
         for block in _blocks(cue):
-            segments += [segment for group in _speakers(block) if (segment := _segment(group))]
+            for speech in _speeches(block):
+                segment = _segment(speech)
+                if segment:
+                    segments.append(segment)
     return Document(text, segments)
 
 
@@ -84,8 +87,8 @@ def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
         block, after_empty_line = [], True
 
 
-def _speakers(lines: list[_Line]) -> Iterator[list[_Line]]:
-    """The lines of each speaker; all lines if there is one."""
+def _speeches(lines: list[_Line]) -> Iterator[list[_Line]]:
+    """The lines of each speaker; all lines if there is one speaker."""
     begins = [_begins_speech(_CODE.sub("", line.text)) for line in lines]
     if sum(begins) < 2:
         yield lines
@@ -112,8 +115,8 @@ def _segment(lines: Sequence[_Line]) -> Segment | None:
     start = _BEFORE.match(whole).end()
     if speaker := _SPEAKER.match(whole, start):
         start = _BEFORE.match(whole, speaker.end()).end()
-    tail = _AFTER.search(whole, max(start, len(lines[-1].text.rstrip()) - len(lines[-1].text) + len(whole) - 50))
-    end = max(start, tail.start())
+    last_word_end = len(whole) - len(lines[-1].text) + len(lines[-1].text.rstrip())
+    end = max(start, _AFTER.search(whole, max(start, last_word_end - 50)).start())
     if _ASIDE.fullmatch(whole, start, end):
         start, end = start + 1, end - 1
     content = with_spaces_outside(trimmed(split_codes(joined(whole[start:end]))))
@@ -129,7 +132,9 @@ def split_codes(text: str) -> Content:
     content: list[str | Code] = []
     last = 0
     for match in _CODE.finditer(text):
-        kind = "close" if match["close"] else "open" if match["name"] else "alone"
+        kind = "alone"
+        if match["name"]:
+            kind = "close" if match["close"] else "open"
         content += [text[last : match.start()], Code(match[0], kind, match["name"] or "")]
         last = match.end()
     return [*content, text[last:]]

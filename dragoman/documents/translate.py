@@ -18,32 +18,32 @@ from dragoman.text.tokenizers.placeholders import literal_spans
 
 @dataclass(frozen=True)
 class Engine:
-    """What translates."""
+    """A translator of plain texts, such as a model."""
 
     translate: Callable[[list[str]], Iterable[Translation]]
     """Translates texts, with alignments."""
     copies: bool
     """Whether placeholders are copied into translations whatever the model says."""
     known: Callable[[str], str | None] = lambda text: None
-    """The translation of a text that need not be translated, such as one that a translation memory has."""
+    """Returns the translation of a text that need not be translated, such as one that a translation memory has."""
 
 
 @dataclass
 class Report:
-    """What became of the texts of a document, for the person who had it translated."""
+    """Counts and remarks about a translated document, for the person who had it translated."""
 
     translated: int = 0
-    """Texts that were translated, or known to the engine."""
+    """Number of texts that were translated, or known to the engine."""
     done: int = 0
-    """Texts that had a translation already and were left alone."""
+    """Number of texts that had a translation already and were left alone."""
     restored: int = 0
-    """Placeholders that translations lacked, and that were put back where the source has them."""
-    homeless: int = 0
-    """Formats whose words were not found in the translation, so that they stand there without words."""
+    """Number of placeholders that translations lacked, and that were put back where the source has them."""
+    unplaced: int = 0
+    """Number of formats whose words were not found in the translation, so that they stand there without words."""
     dropped: int = 0
-    """Formats that are left out, since the document's format cannot write them where their words are."""
+    """Number of formats that are left out, since the document's format cannot write them where their words are."""
     remarks: list[str] = field(default_factory=list)
-    """What the format has to say."""
+    """The notes of the document's format."""
 
     def outcome(self, document: str, output: str) -> str:
         """A sentence about the document as a whole."""
@@ -55,13 +55,13 @@ class Report:
         return f"{document} has no text to translate; {output} is the same document."
 
     def notes(self) -> list[str]:
-        """What else a person should know, each a sentence that follows the document's name."""
+        """Sentences about details, each of which follows the document's name."""
         notes = list(self.remarks)
         if self.restored:
             placeholders = _number(self.restored, "placeholder")
             notes.append(f"lacked {placeholders} in its translation, put back about where the source has them.")
-        if self.homeless:
-            formats = _number(self.homeless, "format")
+        if self.unplaced:
+            formats = _number(self.unplaced, "format")
             notes.append(
                 f"has {formats} whose words were not found in the translation, with nothing between their ends."
             )
@@ -74,23 +74,25 @@ class Report:
 
 
 def _number(count: int, noun: str) -> str:
+    """A count with its noun, as in "1 text" and "2,000 texts"."""
     return f"{count:,} {noun}" + "s" * (count != 1)
 
 
-Done = Callable[[], None]
 WINDOW = 256
-"""Texts that are translated at once."""
+"""Number of texts that are translated at once."""
 MOST_CHARACTERS = 2**20
-"""Longest paragraph that is translated, in characters."""
+"""Most characters of a paragraph."""
 _STAND_IN = re.compile(r"(\{\d+\})")
 
 
-def engine_of(translator: Translator, config: DecodingConfig | None = None, *, done: Done = lambda: None) -> Engine:
-    """A model, with the search of `config` or its own; `done` is called after each text."""
+def engine_of(
+    translator: Translator, config: DecodingConfig | None = None, *, done: Callable[[], None] = lambda: None
+) -> Engine:
+    """The engine of a model, with the search of `config` or its own. `done` is called after each text."""
     config = (config or translator.decoding).model_copy(update={"alignments": True, "n_best": 1})
 
     def translate(texts: list[str]) -> Iterator[Translation]:
-        for translation in translator.stream(texts, config, window=WINDOW):
+        for translation in translator.translate_windows(texts, config, window=WINDOW):
             done()
             yield translation
 
@@ -98,100 +100,123 @@ def engine_of(translator: Translator, config: DecodingConfig | None = None, *, d
 
 
 def translate_documents(documents: Sequence[Document], engine: Engine, report: Report | None = None) -> list[str]:
-    """The texts of documents in the other language; what became of them is added to the `report`."""
+    """The texts of documents in the other language. Adds counts and remarks to the `report`.
+
+    Raises `FormatError` for a document with a paragraph that is too long.
+    """
     report = report or Report()
-    parts = [[_Part(segment.content, engine.copies) for segment in document.segments] for document in documents]
-    texts = _texts(part for own in parts for part in own)
+    sources = [_sources(document, engine) for document in documents]
+    texts = _distinct_texts(source for document_sources in sources for source in document_sources)
     if max(map(len, texts), default=0) > MOST_CHARACTERS:
         raise FormatError(f"has a text of more than {MOST_CHARACTERS:,} characters; divide it into paragraphs.")
-    known = ((text, engine.known(text)) for text in texts)
-    found = {text: _linked_evenly(text, target) for text, target in known if target is not None}
-    if asked := [text for text in texts if text not in found]:
-        found |= zip(asked, engine.translate(asked), strict=True)
-    for document, own in zip(documents, parts, strict=True):
-        report.translated += sum(part.plain.text in found for part in own)
+    translations: dict[str, Translation] = {}
+    for text in texts:
+        known = engine.known(text)
+        if known is not None:
+            translations[text] = _linked_evenly(text, known)
+    unknown = [text for text in texts if text not in translations]
+    if unknown:
+        translations |= zip(unknown, engine.translate(unknown), strict=True)
+    for document, document_sources in zip(documents, sources, strict=True):
+        report.translated += sum(source.text in translations for source in document_sources)
         report.done += document.done
         report.remarks += [note for note in document.notes if note not in report.remarks]
     return [
-        document.filled(
-            [
-                part.filled(segment, found.get(part.plain.text), report)
-                for segment, part in zip(document.segments, own, strict=True)
-            ]
-        )
-        for document, own in zip(documents, parts, strict=True)
+        document.filled([source.translated(translations.get(source.text), report) for source in document_sources])
+        for document, document_sources in zip(documents, sources, strict=True)
     ]
 
 
 def is_known(document: Document, engine: Engine) -> bool:
     """Whether a document has texts, and none of them needs to be translated."""
-    texts = _texts(_Part(segment.content, engine.copies) for segment in document.segments)
+    texts = _distinct_texts(_sources(document, engine))
     return bool(texts) and all(engine.known(text) is not None for text in texts)
 
 
 def _linked_evenly(text: str, known: str) -> Translation:
-    """A known translation. No attention tells which words belong together; those at the same share of the texts do."""
+    """A known translation with an alignment.
+
+    No attention tells which words belong together, so those at the same share of both texts do.
+    """
     sources, targets = len(word_spans(text)), len(word_spans(known))
     links = {(word, word * targets // sources) for word in range(sources)}
     links |= {(word * sources // targets, word) for word in range(targets)}
     return Translation(known, 0.0, 0.0, [], sorted(links))
 
 
-class _Part:
-    """The content of a segment, taken apart."""
+class _Source:
+    """A segment, with its text apart from its codes."""
 
-    def __init__(self, content: Content, copied: bool):
-        self.content, self.plain = content, take_out(content, copied=copied)
+    def __init__(self, segment: Segment, copied: bool):
+        self.segment = segment
+        plain = take_out(segment.content, copied=copied)
+        self.text, self.root, self.stand_ins = plain.text, plain.root, plain.stand_ins
 
-    def filled(self, segment: Segment, translation: Translation | None, report: Report) -> Content:
-        """A translation with the codes of its source, each as often, and with as many placeholders.
+    def translated(self, translation: Translation | None, report: Report) -> Content:
+        """The translation with the codes of the source, each as often, and with as many placeholders.
 
         Only codes that the format of the segment cannot write are left out.
         """
-        source = self.plain.text
-        if translation is None or translation.text == source:
-            return self.content
-        spans = literal_spans(source)
-        if not spans and not self.plain.root.children and not self.plain.stand_ins:
+        if translation is None or translation.text == self.text:
+            return self.segment.content
+        spans = literal_spans(self.text)
+        if not spans and not self.root.children and not self.stand_ins:
             return [translation.text]
-        literals = {start: source[start:end] for start, end in spans}
-        expected = Counter(dict.fromkeys(self.plain.stand_ins, 0))
-        for match in _STAND_IN.finditer(source):
+        placeholders, expected = self._placeholders(spans)
+        target, alignment = without_surplus(translation.text, translation.alignment or (), expected)
+        lost = [Span(start, start, [value], spaces="around") for start, value in lacking(target, placeholders)]
+        report.restored += len(lost)
+        root = replace(self.root, children=sorted([*self.root.children, *lost], key=attrgetter("start")))
+        if not root.children and not self.stand_ins:
+            return [target]
+        projection = Projection(self.text, target, alignment)
+        content = [part for piece in projection.put_in(root) for part in self._with_codes(piece)]
+        writable = self.segment.writable(content)
+        dropped = (_count_codes(content) - _count_codes(writable)) // 2
+        report.dropped += dropped
+        report.unplaced += max(0, projection.unplaced - dropped)
+        return writable
+
+    def _placeholders(self, spans: Sequence[tuple[int, int]]) -> tuple[dict[int, str], Counter[str]]:
+        """The placeholders in the `spans` of the text and the words that stand for codes: by their positions, and how
+        often each is expected in the translation."""
+        placeholders = {start: self.text[start:end] for start, end in spans}
+        for match in _STAND_IN.finditer(self.text):
             # One in another placeholder, such as ${1}, comes and goes with that.
-            if match[0] in self.plain.stand_ins and not _is_within(spans, match.start()):
-                literals[match.start()] = match[0]
-        expected.update(literals.values())
-        own = {part[start:end] for part in self.content if isinstance(part, str) for start, end in literal_spans(part)}
-        for value in own.difference(expected):
+            if match[0] in self.stand_ins and not _is_within(spans, match.start()):
+                placeholders[match.start()] = match[0]
+        expected = Counter(dict.fromkeys(self.stand_ins, 0))
+        expected.update(placeholders.values())
+        texts = [part for part in self.segment.content if isinstance(part, str)]
+        between_codes = {text[start:end] for text in texts for start, end in literal_spans(text)}
+        for value in between_codes.difference(expected):
             # Between codes there may be a placeholder that is none in the whole text, as %s in 2<b></b>%sthe. One in a
             # code is not in the text, and a model may have invented it all the same.
             expected[value] = 0
-            if (position := source.find(value)) >= 0:
-                literals[position], expected[value] = value, 1
-        target, alignment = without_surplus(translation.text, translation.alignment or (), expected)
-        lost = [Span(start, start, [value], spaces="around") for start, value in lacking(target, literals)]
-        report.restored += len(lost)
-        root = self.plain.root
-        root = replace(root, children=sorted([*root.children, *lost], key=attrgetter("start")))
-        if not root.children and not self.plain.stand_ins:
-            return [target]
-        projection = Projection(source, target, alignment)
-        content = projection.put_in(root)
-        content = [part for piece in content for part in self._with_codes(piece)]
-        writable = segment.writable(content)
-        dropped = (_count_codes(content) - _count_codes(writable)) // 2
-        report.dropped += dropped
-        report.homeless += max(0, projection.homeless - dropped)
-        return writable
+            position = self.text.find(value)
+            if position >= 0:
+                placeholders[position] = value
+                expected[value] = 1
+        return placeholders, expected
 
     def _with_codes(self, piece: str | Code) -> Content:
         """A text with codes in the place of the words that stand for them."""
-        if isinstance(piece, Code) or not self.plain.stand_ins:
+        if isinstance(piece, Code) or not self.stand_ins:
             return [piece]
         parts: list[str | Code] = []
         for part in _STAND_IN.split(piece):
-            parts += self.plain.stand_ins.get(part, [part])
+            parts += self.stand_ins.get(part, [part])
         return parts
+
+
+def _sources(document: Document, engine: Engine) -> list[_Source]:
+    """The segments of a document, with their texts apart from their codes."""
+    return [_Source(segment, engine.copies) for segment in document.segments]
+
+
+def _distinct_texts(sources: Iterable[_Source]) -> list[str]:
+    """The texts with words, each once."""
+    return list(dict.fromkeys(source.text for source in sources if has_words([source.text])))
 
 
 def _count_codes(content: Content) -> int:
@@ -202,8 +227,3 @@ def _is_within(spans: Sequence[tuple[int, int]], position: int) -> bool:
     """Whether a position is inside of one of some spans in order, and not at its beginning."""
     index = bisect_left(spans, position, key=itemgetter(0)) - 1
     return index >= 0 and position < spans[index][1]
-
-
-def _texts(parts: Iterable[_Part]) -> list[str]:
-    """What is translated of some parts, each text once."""
-    return list(dict.fromkeys(part.plain.text for part in parts if has_words([part.plain.text])))

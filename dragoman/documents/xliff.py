@@ -9,13 +9,12 @@ from dragoman.documents import xml
 from dragoman.documents.document import Document, Segment, has_words
 from dragoman.documents.rewriting import Rewriting, fits, other_languages
 from dragoman.documents.xml import Element
+from dragoman.formats.inline_codes import MARKUP
 from dragoman.formats.xliff import named_languages, progress
 from dragoman.text.language_codes import Languages
 
-WHOLE = {"bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec"}
-"""Elements whose content is no text of the sentence."""
 STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
-"""What says that nobody has reviewed a translation: the state of the target in 1.2, of the segment in 2."""
+"""States of a translation that nobody has reviewed: of the target in 1.2, of the segment in 2."""
 
 
 @dataclass(frozen=True)
@@ -24,22 +23,32 @@ class _Unit:
 
     element: Element
     source: Element
-    """What is copied: the segmented source if there is one."""
+    """The element that is copied: the segmented source if there is one."""
     target: Element | None
     is_preserved: bool
-    """Whether its line breaks mean something."""
+    """Whether the line breaks of the unit mean something."""
 
     @property
     def is_segment(self) -> bool:
-        """Whether it is a segment of XLIFF 2."""
+        """Whether the unit is a segment of XLIFF 2."""
         return self.element.name == "segment"
 
     def is_missing(self, source: Element, target: Element | None) -> bool:
-        """Whether there is no translation yet of a text in this unit."""
+        """Whether a text in this unit has no translation yet."""
         holder = self.element if self.is_segment else self.target
         state = holder.attributes.get("state") if holder else None
-        words = target.text_without(WHOLE) if target else ""
-        return progress(source.text_without(WHOLE), words, state, self.element.attributes.get("approved")) == "missing"
+        approved = self.element.attributes.get("approved")
+        translation = target.text_without(MARKUP) if target else ""
+        return progress(source.text_without(MARKUP), translation, state, approved) == "missing"
+
+
+@dataclass(frozen=True)
+class _MissingLanguage:
+    """An element that names no target language, and the attribute for it."""
+
+    element: Element
+    attribute: str
+    value: str
 
 
 def read_xliff(text: str, languages: Languages) -> Document:
@@ -50,18 +59,17 @@ def read_xliff(text: str, languages: Languages) -> Document:
     attribute = "trgLang" if is_second else "target-language"
     scopes = [document] if is_second else [*document.walk("file")] or [document]
     named = [named_languages(document.attributes, scope.attributes) for scope in scopes]
-    fitting = [fits(own, languages) for own in named]
-    if not any(fitting):
+    if not any(fits(scope_languages, languages) for scope_languages in named):
         raise other_languages(named[0], languages)
     reader = _Reader(text)
-    for scope, (_, own_target), is_fitting in zip(scopes, named, fitting, strict=True):
-        if is_fitting:
-            is_unnamed = languages[1] and not own_target and (is_second or scope.name == "file")
-            reader.header = (scope, attribute, languages[1]) if is_unnamed else None
-            for unit in _units(scope):
-                reader.read(unit)
-        else:
-            reader.left["in other languages"] += sum(1 for _ in _units(scope))
+    for scope, scope_languages in zip(scopes, named, strict=True):
+        if not fits(scope_languages, languages):
+            reader.skipped["in other languages"] += sum(1 for _ in _units(scope))
+            continue
+        is_unnamed = languages[1] and not scope_languages[1] and (is_second or scope.name == "file")
+        reader.missing_language = _MissingLanguage(scope, attribute, languages[1]) if is_unnamed else None
+        for unit in _units(scope):
+            reader.read(unit)
     return reader.out.finished(reader.done, reader.notes(), unencodable=xml.UNENCODABLE)
 
 
@@ -85,7 +93,7 @@ def _sentences(element: Element | None) -> list[Element]:
     return [mark for mark in marks if mark.attributes.get("mtype") == "seg"]
 
 
-def _parts(element: Element | None) -> dict[str, Element]:
+def _numbered_sentences(element: Element | None) -> dict[str, Element]:
     """The sentences that a text was divided into, by their numbers."""
     return {mark.attributes.get("mid", ""): mark for mark in _sentences(element)}
 
@@ -95,52 +103,46 @@ class _Reader:
 
     def __init__(self, text: str):
         self.text, self.out, self.done = text, Rewriting(text), 0
-        self.left = Counter[str]()
-        """How many units are left as they are, by the reason."""
-        self.header: tuple[Element, str, str] | None = None
-        """The element that gets an attribute as soon as one of its units is filled: name and value of it."""
+        self.skipped = Counter[str]()
+        """Number of units that are left as they are, by the reason."""
+        self.missing_language: _MissingLanguage | None = None
+        """The language that is named as soon as a unit is filled."""
 
     def notes(self) -> list[str]:
-        """What a person should know about the units that are left."""
-        return [xml.left_note(count, reason) for reason, count in self.left.items() if count]
+        """Notes about the units that are left as they are."""
+        return [xml.skipped_note(count, reason) for reason, count in self.skipped.items() if count]
 
     def read(self, unit: _Unit) -> None:
         """Fill a unit, or the sentences in it that lack a translation."""
-        source, target = unit.source, unit.target
-        parts, translated = _parts(source), _parts(target)
-        if not has_words([source.text_without(WHOLE)]):
+        if not has_words([unit.source.text_without(MARKUP)]):
             return
-        if xml.has_forbidden(self.text[source.start : source.end]):
-            self.left["with characters that XML forbids"] += 1
-        elif parts and translated:
-            parts = {mid: part for mid, part in parts.items() if has_words([part.text_without(WHOLE)])}
-            missing = {
-                mid: self._segments(part, unit)
-                for mid, part in parts.items()
-                if unit.is_missing(part, translated.get(mid))
-            }
-            self.done += len(parts) - len(missing)
-            filled = {mid: segments for mid, segments in missing.items() if segments is not None}
-            if filled:
-                self._fill_sentences(unit, target, parts, translated, filled)
-        elif not unit.is_missing(source, target):
-            self.done += 1
-        else:
+        sources, targets = _numbered_sentences(unit.source), _numbered_sentences(unit.target)
+        if xml.has_forbidden(self.text[unit.source.start : unit.source.end]):
+            self.skipped["with characters that XML forbids"] += 1
+        elif sources and targets:
+            self._fill_sentences(unit, sources, targets)
+        elif unit.is_missing(unit.source, unit.target):
             self._fill(unit)
+        else:
+            self.done += 1
 
     def _segments(self, element: Element, unit: _Unit) -> list[Segment] | None:
-        """The segments of a source, or of a sentence in it; None, which is counted, for a message that is left."""
-        pieces = xml.pieces(element, self.text, WHOLE)
+        """The segments of a source, or of a sentence in it; None for a message that is left, which is counted."""
+        pieces = xml.pieces(element, self.text, MARKUP)
         segments = xml.segments(pieces, self.text, by_line=unit.is_preserved)
-        self.left[xml.LEFT_MESSAGE] += segments is None
+        self.skipped[xml.CUT_SENTENCE] += segments is None
         return segments
 
     def _fill(self, unit: _Unit) -> None:
         """Make the whole source the target."""
         source, target = unit.source, unit.target
-        parts = [self._segments(part, unit) for part in _sentences(source) or [source]]
-        segments = [segment for own in parts for segment in own or ()]
-        if not segments or None in parts:
+        segments: list[Segment] = []
+        is_whole = True
+        for part in _sentences(source) or [source]:
+            part_segments = self._segments(part, unit)
+            is_whole = is_whole and part_segments is not None
+            segments += part_segments or ()
+        if not segments or not is_whole:
             return
         self._begin(unit)
         prefix = xml.prefix(source, self.text)
@@ -155,44 +157,47 @@ class _Reader:
         self.out.write(f"</{prefix}target>")
         self.out.skip(target.end if target else source.end)
 
-    def _fill_sentences(
-        self,
-        unit: _Unit,
-        target: Element,
-        sources: dict[str, Element],
-        translated: dict[str, Element],
-        segments: dict[str, list[Segment]],
-    ) -> None:
-        """Fill those sentences of a target that have `segments`, and put those without a place at its end."""
+    def _fill_sentences(self, unit: _Unit, sources: dict[str, Element], targets: dict[str, Element]) -> None:
+        """Fill the sentences of a target that lack a translation, and put those without a place at its end."""
+        sources = {mid: source for mid, source in sources.items() if has_words([source.text_without(MARKUP)])}
+        missing = [mid for mid, source in sources.items() if unit.is_missing(source, targets.get(mid))]
+        self.done += len(sources) - len(missing)
+        segments: dict[str, list[Segment]] = {}
+        for mid in missing:
+            sentence_segments = self._segments(sources[mid], unit)
+            if sentence_segments is not None:
+                segments[mid] = sentence_segments
+        if not segments:
+            return
         self._begin(unit)
-        self._open(unit, target)
-        for mid, place in translated.items():
+        self._open(unit, unit.target)
+        for mid, target in targets.items():
             if mid in segments:
-                self.out.keep(place.start)
+                self.out.keep(target.start)
                 self.out.copy(sources[mid].start, sources[mid].end, segments[mid])
-                self.out.skip(place.end)
-        self.out.keep(target.close)
-        for mid, own in segments.items():
-            if mid not in translated:
-                self.out.copy(sources[mid].start, sources[mid].end, own)
+                self.out.skip(target.end)
+        self.out.keep(unit.target.close)
+        for mid, sentence_segments in segments.items():
+            if mid not in targets:
+                self.out.copy(sources[mid].start, sources[mid].end, sentence_segments)
 
     def _begin(self, unit: _Unit) -> None:
         """Keep all up to the unit, with the language of the file and the state of a segment of XLIFF 2."""
-        if self.header:
-            self._write_tag(*self.header)
-            self.header = None
+        if missing := self.missing_language:
+            self._write_tag(missing.element, missing.attribute, missing.value)
+            self.missing_language = None
         if unit.is_segment:
             self._write_tag(unit.element, "state", STATES["segment"])
 
     def _open(self, unit: _Unit, target: Element) -> None:
-        """Write the opening tag of a target that there is."""
+        """Write the opening tag of a target that exists."""
         if unit.is_segment:
             self._write_tag(target)
         else:
             self._write_tag(target, "state", STATES["trans-unit"])
 
     def _write_tag(self, element: Element, attribute: str = "", value: str = "") -> None:
-        """Write the opening tag of an element, also for one that has none inside, perhaps with another attribute."""
+        """Write the opening tag of an element, perhaps with another attribute. An empty tag becomes an opening one."""
         self.out.keep(element.start)
         tag = self.text[element.start : element.inside].removesuffix(">").removesuffix("/").rstrip()
         if attribute:

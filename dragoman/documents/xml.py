@@ -1,4 +1,4 @@
-"""XML as elements and texts, each with its place in the document; nothing of the spelling is lost."""
+"""Reads XML into elements and texts that know their positions in the document, so that no spelling is lost."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -6,26 +6,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from html.entities import html5
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from xml.sax import ContentHandler
 
 from dragoman.documents.document import Code, Document, FormatError, Segment, has_words
 from dragoman.documents.messages import branch_content, icu_branches, is_icu
+from dragoman.formats.inline_codes import KINDS
 from dragoman.formats.xml import MAYBE_FORBIDDEN, XmlError, is_forbidden, parsed
 
-KINDS = {
-    "ph": "word", "x": "word", "br": "break",
-    "bpt": "open", "bx": "open", "sc": "open", "ept": "close", "ex": "close", "ec": "close",
-    "sm": "open", "em": "close",
-}  # fmt: skip
-"""Kinds of the codes that elements are which stand for a word, for a space, or for one end of a stretch of text."""
-PAIR = ("startRef", "rid", "i", "id")
-"""Attributes that say which two ends belong together."""
+_PAIR_ATTRIBUTES = ("startRef", "rid", "i", "id")
+"""Attributes that say which two ends belong together; the first one that an element has counts."""
 UNENCODABLE = "xmlcharrefreplace"
 """Error handler for characters that the encoding of a document lacks: it spells them as `&#8220;`."""
 MOST_ELEMENTS = 1_000_000
 MOST_DEPTH = 250
-"""Most elements inside of each other: functions that call themselves put their codes into a translation."""
+"""Most elements inside of each other. Recursive functions put their codes into a translation."""
 _TAG = re.compile(
     r"""<(?P<close>/?)(?P<name>[^\s<>/=!?]+)(?P<attributes>(?:\s+[^\s=<>/]+\s*=\s*(?:"[^"]*"|'[^']*'))*+)
         \s*(?P<empty>/?)>""",
@@ -38,6 +33,7 @@ _DOCTYPE = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _HELD_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<]*?)?(/?)>")
+"""A tag of another format inside of a placeholder."""
 _ANGULAR = re.compile(r"(START|CLOSE)_([A-Z_]+?)(?:_\d+)?")
 """Ids of the two placeholders that Angular makes of an element; their numbers may differ."""
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
@@ -47,7 +43,7 @@ _SPECIAL = re.compile(rf"{MAYBE_FORBIDDEN.pattern}|&[^\s<>&;#]{{1,40}};")
 _SPELLED = re.compile(f"{_SPECIAL.pattern}|.", re.DOTALL)
 """A character as XML spells it."""
 _SPACES = re.compile(r"([ \t\r\n]{2,}|[\t\r\n])")
-"""More than one space, as a group: re.split keeps it."""
+"""Spaces that are more than one space, as a group: re.split keeps it."""
 _LINE_BREAK = re.compile(r"\n|&#(?:10|x0*[Aa]);")
 _BLANK = " \t\r\n"
 
@@ -57,17 +53,16 @@ class Token(NamedTuple):
 
     start: int
     end: int
-    kind: str
-    """open, close, empty, text or other."""
+    kind: Literal["open", "close", "empty", "text", "other"]
     name: str
-    """The name of a tag, without a prefix."""
+    """Name of a tag, without a prefix."""
     value: str
-    """A text without references, or anything else as it is spelled."""
+    """A text without references; anything else as it is spelled."""
 
 
 @dataclass(slots=True)
 class Element:
-    """An element: from its opening tag `start` to the end of its closing tag `end`, and what is in between."""
+    """An element: from the `start` of its opening tag to the `end` of its closing tag, with its content."""
 
     name: str
     attributes: dict[str, str]
@@ -75,7 +70,7 @@ class Element:
     inside: int
     """Index at which the opening tag ends."""
     close: int = 0
-    """Index at which the closing tag begins; the same as `inside` for an element without one."""
+    """Index at which the closing tag begins; equal to `inside` for an element without one."""
     end: int = 0
     content: list["Element | Token"] = field(default_factory=list)
 
@@ -89,7 +84,7 @@ class Element:
         return next((child for child in self.children if child.name == name), None)
 
     def walk(self, *names: str) -> Iterator["Element"]:
-        """All elements inside, or those of some names, in the order of the document, also inside of each other."""
+        """All elements at any depth, or only those of some names, in the order of the document."""
         waiting = self.content[::-1]
         while waiting:
             part = waiting.pop()
@@ -104,13 +99,14 @@ class Element:
         return self.text_without(())
 
     def text_without(self, names: Collection[str]) -> str:
-        """The texts inside, but for those in elements of some names."""
+        """All texts inside as one, but for those in elements of some names."""
         texts = []
         waiting = self.content[::-1]
         while waiting:
             part = waiting.pop()
             if isinstance(part, Element):
-                waiting += part.content[::-1] if part.name not in names else ()
+                if part.name not in names:
+                    waiting += part.content[::-1]
             elif part.kind == "text":
                 texts.append(part.value)
         return "".join(texts)
@@ -141,8 +137,7 @@ def _tree(text: str) -> Element:
             element = stack.pop()
             element.close, element.end = token.start, token.end
         elif token.kind in ("open", "empty"):
-            named = _ATTRIBUTE.findall(token.value) if "=" in token.value else ()
-            attributes = {name.rpartition(":")[2]: unescape(double or single) for name, double, single in named}
+            attributes = _attributes(token.value)
             element = Element(token.name, attributes, token.start, token.end, token.end, token.end)
             stack[-1].content.append(element)
             if token.kind == "open":
@@ -152,6 +147,13 @@ def _tree(text: str) -> Element:
         else:
             stack[-1].content.append(token)
     return root
+
+
+def _attributes(tag: str) -> dict[str, str]:
+    """The attributes of a tag by their names, without prefixes."""
+    if "=" not in tag:
+        return {}
+    return {name.rpartition(":")[2]: unescape(double or single) for name, double, single in _ATTRIBUTE.findall(tag)}
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -180,33 +182,38 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def _texts(text: str, start: int, end: int) -> Iterator[Token]:
-    """The text between two tags. What of it is no character stays as it is spelled: a reference to an unknown entity,
-    and characters that XML forbids."""
-    first, parts = start, []
+    """The text between two tags. References to unknown entities, and characters that XML forbids, are no text and stay
+    as they are spelled."""
+    position, parts = start, []
     for match in _SPECIAL.finditer(text, start, end):
-        parts.append(text[first : match.start()])
-        first = match.end()
-        if (character := _character(match[0])) is not None:
+        parts.append(text[position : match.start()])
+        position = match.end()
+        character = _character(match[0])
+        if character is not None:
             parts.append(character)
             continue
         if value := "".join(parts):
             yield Token(start, match.start(), "text", "", value)
-        yield Token(match.start(), first, "other", "", match[0])
-        start, parts = first, []
-    parts.append(text[first:end])
+        yield Token(match.start(), position, "other", "", match[0])
+        start, parts = position, []
+    parts.append(text[position:end])
     if value := "".join(parts):
         yield Token(start, end, "text", "", value)
 
 
 def unescape(text: str) -> str:
     """A text without references, but for those to unknown entities and to characters that XML forbids."""
-    if "&" not in text:
-        return text
-    return _SPECIAL.sub(lambda match: match[0] if (known := _character(match[0])) is None else known, text)
+    return _SPECIAL.sub(_unescaped, text) if "&" in text else text
+
+
+def _unescaped(reference: re.Match[str]) -> str:
+    character = _character(reference[0])
+    return reference[0] if character is None else character
 
 
 def _character(spelled: str) -> str | None:
-    """What is spelled as a reference, if that is known: XML has five names, and document types mostly those of HTML."""
+    """The character that a reference stands for; None for others. Of names, XML has five, document types mostly those
+    of HTML."""
     if not spelled.startswith("&"):
         return None
     if not spelled.startswith("&#"):
@@ -229,54 +236,76 @@ class Piece(NamedTuple):
     part: str | Code
 
 
-def pieces(element: Element, text: str, whole: Collection[str], words: Collection[str] = ()) -> list[Piece]:
-    """What is in an element as texts and codes: tags stand around text, and elements of `whole` are one code.
+def pieces(element: Element, text: str, whole: Collection[str], ignored: Collection[str] = ()) -> list[Piece]:
+    """The content of an element as texts and codes: tags stand around text, and elements of `whole` are one code.
 
-    So are those of `words`, and what is protected or not to be translated; these codes stand for a word. Two codes that
-    belong together, such as `<bx/>` and `<ex/>`, stand around text if both are in the same element.
+    So are those of `ignored`, and those that are protected or not to be translated; these codes stand for a word. Two
+    codes that belong together, such as `<bx/>` and `<ex/>`, stand around text if both are in the same element.
     """
+    return _PieceReader(text, whole, ignored).read(element)
 
-    def code(start: int, end: int, kind: str, name: str = "") -> Piece:
-        return Piece(start, end, Code(text[start:end], kind, name))
 
-    result: list[Piece] = []
-    protected: set[str] = set()  # the ranges that are open and not to be translated
-    around = [element]
-    opened: dict[str, list[tuple[int, Element]]] = {}  # where pairs begin, and in which element, by their names
-    waiting: list[Element | Token | Piece] = element.content[::-1]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Piece):
-            result.append(part)
-            around.pop()
-        elif isinstance(part, Token):
-            if part.kind == "text" and not (protected and part.value.strip()):
-                result.append(Piece(part.start, part.end, part.value))
+class _PieceReader:
+    """Collects the texts and codes of an element."""
+
+    def __init__(self, text: str, whole: Collection[str], ignored: Collection[str]):
+        self.text, self.whole, self.ignored = text, whole, ignored
+        self.pieces: list[Piece] = []
+        self.around: list[Element] = []
+        """The elements around the next piece, whose tags stand around text."""
+        self.protected: set[str] = set()
+        """Ids of the ranges that are open and not to be translated."""
+        self.opened: dict[str, list[tuple[int, Element]]] = {}
+        """By the name of a pair: the indices of codes that open it, and the elements that these are in."""
+
+    def read(self, element: Element) -> list[Piece]:
+        """The pieces of an element."""
+        self.around = [element]
+        waiting: list[Element | Token | Piece] = element.content[::-1]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Piece):  # the closing tag of the innermost element
+                self.pieces.append(part)
+                self.around.pop()
+            elif isinstance(part, Token):
+                self._add_token(part)
+            elif part.name in self.ignored or (_is_protected(part) and part.name != "sm"):
+                self.pieces.append(self._code(part.start, part.end, "word"))
+            elif part.name in self.whole or not part.content:
+                self._add_whole(part)
             else:
-                is_word = part.kind == "text" or part.value.startswith("&")
-                result.append(code(part.start, part.end, "word" if is_word else "alone"))
-        elif part.name in words or (_is_protected(part) and part.name != "sm"):
-            result.append(code(part.start, part.end, "word"))
-        elif part.name in whole or not part.content:
-            if part.name == "sm" and _is_protected(part):
-                protected.add(part.attributes.get("id", ""))
-            elif part.name == "em":
-                protected.discard(part.attributes.get("startRef", ""))
-            kind, name = _kind(part)
-            if kind == "open":
-                opened.setdefault(name, []).append((len(result), around[-1]))
-            elif kind == "close" and opened.get(name):
-                index, parent = opened[name].pop()
-                if parent is not around[-1]:  # the pair may not stand around one end of an element
-                    kind = "alone"
-                    result[index] = code(result[index].start, result[index].end, kind)
-            result.append(code(part.start, part.end, kind, name))
+                self.pieces.append(self._code(part.start, part.inside, "open", part.name))
+                self.around.append(part)
+                waiting.append(self._code(part.close, part.end, "close", part.name))
+                waiting += part.content[::-1]
+        return self.pieces
+
+    def _code(self, start: int, end: int, kind: str, name: str = "") -> Piece:
+        return Piece(start, end, Code(self.text[start:end], kind, name))
+
+    def _add_token(self, token: Token) -> None:
+        """Add a text, or a code if it is protected; or add a comment or the like as a code."""
+        if token.kind == "text" and not (self.protected and token.value.strip()):
+            self.pieces.append(Piece(token.start, token.end, token.value))
         else:
-            result.append(code(part.start, part.inside, "open", part.name))
-            around.append(part)
-            waiting.append(code(part.close, part.end, "close", part.name))
-            waiting += part.content[::-1]
-    return result
+            is_word = token.kind == "text" or token.value.startswith("&")
+            self.pieces.append(self._code(token.start, token.end, "word" if is_word else "alone"))
+
+    def _add_whole(self, element: Element) -> None:
+        """Add an element as one code."""
+        if element.name == "sm" and _is_protected(element):
+            self.protected.add(element.attributes.get("id", ""))
+        elif element.name == "em":
+            self.protected.discard(element.attributes.get("startRef", ""))
+        kind, name = _kind(element)
+        if kind == "open":
+            self.opened.setdefault(name, []).append((len(self.pieces), self.around[-1]))
+        elif kind == "close" and self.opened.get(name):
+            index, parent = self.opened[name].pop()
+            if parent is not self.around[-1]:  # the pair may not stand around one end of an element
+                kind = "alone"
+                self.pieces[index] = self._code(self.pieces[index].start, self.pieces[index].end, kind)
+        self.pieces.append(self._code(element.start, element.end, kind, name))
 
 
 def _is_protected(element: Element) -> bool:
@@ -285,9 +314,10 @@ def _is_protected(element: Element) -> bool:
 
 def _kind(element: Element) -> tuple[str, str]:
     """The kind and the name of the code that a whole element is. A placeholder may hold a tag of another format."""
-    kind, attributes = KINDS.get(element.name, "alone"), element.attributes
+    kind = "break" if element.name == "br" else KINDS.get(element.name, "alone")
+    attributes = element.attributes
     if kind != "word":
-        pair = next((attributes[name] for name in PAIR if name in attributes), "")
+        pair = next((attributes[name] for name in _PAIR_ATTRIBUTES if name in attributes), "")
         return kind, f"pair {pair}"
     if "lb" in (attributes.get("ctype"), attributes.get("type"), attributes.get("subType", "").rpartition(":")[2]):
         return "break", ""
@@ -319,7 +349,7 @@ def spelling(markup: str) -> Callable[[str], str]:
 
 
 def _as_cdata(text: str) -> str:
-    """A text as it is spelled inside of a section CDATA."""
+    """A text as a section CDATA spells it."""
     return text.replace("]]>", "]]]]><![CDATA[>")
 
 
@@ -331,26 +361,33 @@ def sentence(pieces: Sequence[Piece], text: str) -> Segment | None:
     is_cdata = len(kept) == 1 and _is_cdata(kept[0], text)
     if is_cdata:
         kept = [Piece(kept[0].start + len(_CDATA), kept[0].end - len("]]>"), kept[0].part)]
-    if isinstance(kept[0].part, str):
-        start, end, part = kept[0]
-        blank = len(text[start:end]) - len(text[start:end].lstrip(_BLANK))
-        kept[0] = Piece(start + blank, end, part[blank:])
-    if isinstance(kept[-1].part, str):
-        start, end, part = kept[-1]
-        blank = len(text[start:end]) - len(text[start:end].rstrip(_BLANK))
-        kept[-1] = Piece(start, end - blank, part[: len(part) - blank])
+    kept[0] = _without_blanks(kept[0], text, at_start=True)
+    kept[-1] = _without_blanks(kept[-1], text, at_start=False)
     start, end = kept[0].start, kept[-1].end
     spelled = _as_cdata if is_cdata else spelling(text[start:end])
     content = [part for piece in kept for part in _with_breaks(piece.part, spelled)]
     return Segment(start, end, content, spelled)
 
 
+def _without_blanks(piece: Piece, text: str, *, at_start: bool) -> Piece:
+    """The piece without blanks at one end, if it is a text."""
+    start, end, part = piece
+    if isinstance(part, Code):
+        return piece
+    markup = text[start:end]
+    if at_start:
+        blanks = len(markup) - len(markup.lstrip(_BLANK))
+        return Piece(start + blanks, end, part[blanks:])
+    blanks = len(markup) - len(markup.rstrip(_BLANK))
+    return Piece(start, end - blanks, part[: len(part) - blanks])
+
+
 def _is_cdata(piece: Piece, text: str) -> bool:
     return isinstance(piece.part, str) and text.startswith(_CDATA, piece.start)
 
 
-LEFT_MESSAGE = "with ICU forms in the midst of a sentence"
-"""Why a text is left that has no `segments`."""
+CUT_SENTENCE = "with ICU forms in the midst of a sentence"
+"""The reason in `skipped_note` for texts that have no `segments`."""
 _CODE = "\0"
 """Stands for a code in the text of a message; XML cannot have it."""
 
@@ -358,22 +395,24 @@ _CODE = "\0"
 def segments(pieces: Sequence[Piece], text: str, *, by_line: bool = False) -> list[Segment] | None:
     """The segments of a text: the text as one sentence or `by_line`, or the branches of a message of ICU.
 
-    None for a message of which a sentence would be cut.
+    None for a message with a sentence that would be cut.
     """
     inside = _without_outside(pieces)
     message = "".join(piece.part if isinstance(piece.part, str) else _CODE for piece in inside)
     if is_icu(message):
         return _branches(inside, message, text)
     sentences = lines(pieces, text) if by_line else [pieces]
-    return [segment for line in sentences if (segment := sentence(line, text))]
+    segments = [sentence(line, text) for line in sentences]
+    return [segment for segment in segments if segment]
 
 
 def _branches(pieces: Sequence[Piece], message: str, text: str) -> list[Segment] | None:
+    """The segments of the branches of a message of ICU; None if a sentence would be cut."""
     stretches = icu_branches(message)
     has_cdata = any(_is_cdata(piece, text) for piece in pieces)
     if stretches is None or (has_cdata and len(pieces) > 1):
         return None
-    places = [place for piece in pieces for place in _places(piece, text)]
+    spans = [span for piece in pieces for span in _character_spans(piece, text)]
     codes = iter([piece.part for piece in pieces if isinstance(piece.part, Code)])
     spelled = _as_cdata if has_cdata else spelling(text[pieces[0].start : pieces[-1].end])
     result: list[Segment] = []
@@ -388,7 +427,7 @@ def _branches(pieces: Sequence[Piece], message: str, text: str) -> list[Segment]
         write = partial(_in_turn, quoted, spelled)
         parts = [part for whole in content for part in _restored(whole, codes, write)]
         if has_words(parts):
-            result.append(Segment(places[start][0], places[last - 1][1], parts, write))
+            result.append(Segment(spans[start][0], spans[last - 1][1], parts, write))
     return result
 
 
@@ -406,8 +445,8 @@ def _restored(part: str | Code, codes: Iterator[Code], write: Callable[[str], st
         yield from [next(codes)] if text == _CODE else _with_breaks(text, write)
 
 
-def _places(piece: Piece, text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each character of the text of a piece in the document; those of a code as one."""
+def _character_spans(piece: Piece, text: str) -> Iterator[tuple[int, int]]:
+    """Start and end in the document of each character of a piece. A code counts as one character."""
     start, end, part = piece
     if isinstance(part, Code):
         yield start, end
@@ -417,11 +456,11 @@ def _places(piece: Piece, text: str) -> Iterator[tuple[int, int]]:
         yield from ((position, position + 1) for position in range(start, end))
         return
     for match in _SPELLED.finditer(text, start, end):
-        yield from [match.span()] * len(unescape(match[0]))
+        yield from [match.span()] * len(unescape(match[0]))  # a reference may stand for several characters
 
 
 def _without_outside(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces without those at the beginning and end that do not belong to a sentence: blanks and single codes."""
+    """The pieces without blanks and single codes at both ends, which do not belong to a sentence."""
     inside = [index for index, piece in enumerate(pieces) if not _is_outside(piece.part)]
     return [*pieces[inside[0] : inside[-1] + 1]] if inside else []
 
@@ -431,11 +470,11 @@ def _is_outside(part: str | Code) -> bool:
 
 
 def _with_breaks(part: str | Code, spelled: Callable[[str], str]) -> list[str | Code]:
-    """A text in which each run of spaces that is more than one space is a code, so that it stays."""
+    """The part with each run of spaces that is more than one space as a code, so that it stays."""
     if isinstance(part, Code):
         return [part]
-    parts = _SPACES.split(part)
-    return [Code(spelled(part), "break") if index % 2 else part for index, part in enumerate(parts) if part]
+    texts_and_spaces = _SPACES.split(part)  # by turns
+    return [Code(spelled(text), "break") if index % 2 else text for index, text in enumerate(texts_and_spaces) if text]
 
 
 def lines(pieces: Iterable[Piece], text: str) -> Iterator[list[Piece]]:
@@ -466,30 +505,30 @@ def read_fragment(
 ) -> Document:
     """The segments of a piece of XML, which may have text or several elements at its top. Raises `FormatError`.
 
-    Its tags stand inside of sentences, as those of formats do, but for `splitting` ones. With `outline`, so do not the
-    tags of elements that hold others, and no text between them, nor those directly inside of these; tags that are
-    `non_splitting` never end a sentence. Elements that are `ignored` stay as they are, and stand for a word. Names are
-    those in the text, without prefixes. CDATA and comments stay.
+    Tags stand inside of sentences, as those of formats do, but for `splitting` ones, which end a sentence. With
+    `outline`, so do the tags of an element that holds other elements and no text between them, and the tags directly
+    inside of it. Tags that are `non_splitting` never end a sentence. Elements that are `ignored` stay as they are, and
+    stand for a word. Names are those in the text, without prefixes. CDATA and comments stay.
     """
     is_document = text.lstrip().startswith(("<?xml", "<!DOCTYPE"))
     _check([text.lstrip()] if is_document else ['<!DOCTYPE _ SYSTEM "_"><_>', text, "</_>"])
     root = _tree(text)
-    ends: set[int] = set()
+    ends: set[int] = set()  # of sentences: where tags begin that are not inside of one
     for holder in (root, *root.walk()):
         is_structure = outline and _is_structure(holder)
         for element in (holder, *holder.children) if is_structure else (holder,):
             if (is_structure or element.name in splitting) and element.name not in (*non_splitting, *ignored):
                 ends |= {element.start, element.close} if element.content else {element.start}
     result: list[Segment] = []
-    run: list[Piece] = []
+    waiting: list[Piece] = []
     for piece in (*pieces(root, text, (), ignored), Piece(len(text), len(text), "")):
         if piece.start in ends or piece.start == len(text):
-            result += segments(run, text) or ()
-            run = []
+            result += segments(waiting, text) or ()
+            waiting = []
         elif text.startswith(_CDATA, piece.start):
-            run.append(Piece(piece.start, piece.end, Code(text[piece.start : piece.end], "word")))
+            waiting.append(Piece(piece.start, piece.end, Code(text[piece.start : piece.end], "word")))
         else:
-            run.append(piece)
+            waiting.append(piece)
     return Document(text, result)
 
 
@@ -500,7 +539,7 @@ def _is_structure(element: Element) -> bool:
 
 
 def prefix(element: Element, text: str) -> str:
-    """What stands before the name of an element, with its colon: `x:` for `<x:source>`."""
+    """The prefix of an element's name with its colon, such as `x:` for `<x:source>`; often empty."""
     return re.match(r"<((?:[^\s:/>]*:)?)", text[element.start : element.inside])[1]
 
 
@@ -509,7 +548,7 @@ def indent(text: str, start: int) -> str:
     return re.search(r"(?:\r?\n)?[ \t]*\Z", text[max(0, start - 200) : start])[0]
 
 
-def left_note(count: int, reason: str) -> str:
+def skipped_note(count: int, reason: str) -> str:
     """A sentence about texts that were not translated, which follows the name of the document."""
     return f"has {count:,} text{'s' * (count != 1)} {reason}, left unchanged."
 

@@ -1,6 +1,6 @@
 """Translating over HTTP: the APIs of LibreTranslate, DeepL and Google, over one queue of texts.
 
-`queue.py` gathers the texts of all clients into batches for a thread that computes; `server.py` has the models and what
-every API asks of them; `libretranslate.py`, `deepl.py` and `google.py` speak to clients; `limits.py` keeps the server
-alive; `app.py` puts all together.
+`queue.py` gathers the texts of all clients into batches, which a thread translates; `server.py` has the models and what
+all APIs need of them; `libretranslate.py`, `deepl.py` and `google.py` are the APIs; `limits.py` keeps the server alive;
+`app.py` joins all of them.
 """

@@ -1,4 +1,4 @@
-"""The application: routes, errors in the shape of each API, what is counted, and the process around it."""
+"""The web application: routes, errors as each API writes them, counters, and the process that serves it."""
 
 import asyncio
 import atexit
@@ -36,26 +36,27 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
-SHARED = {
+"""Headers of all answers that do not set them otherwise."""
+CROSS_ORIGIN = {
     "allow_methods": ["GET", "POST"],
     "allow_headers": ["Authorization", "Content-Type"],
     "allow_private_network": True,
 }
-"""What pages of other hosts may send, if they are allowed to send requests at all."""
+"""Requests that pages of other hosts may send, if they are allowed to send any (CORS)."""
 SMALL = 2**16
-"""Bytes of a request that is read although large ones have filled the memory: all connections have 32 MiB of them."""
+"""Bytes up to which a request is read although large ones have filled the memory: 32 MiB for all connections."""
 PIECE = 2**16
 """Bytes of an answer that are sent at once."""
 MARGIN = 2.5
-"""Seconds before the end of `SHUTDOWN` when the process ends itself: a busy machine lets it wait for its turn."""
+"""Seconds before the end of `SHUTDOWN` at which the process ends itself. On a busy machine it gets its turn late."""
 SWITCHING = 0.0005
-"""Seconds after which Python has another thread go on."""
+"""Seconds after which a thread gives up Python's lock if others wait for it."""
 TRANSLATING = {"/translate", deepl.TRANSLATE_PATH, google.PATH, f"{google.PATH}/"}
 """Routes that are refused before their bodies are read when there is too much to do."""
 
 
 def create_app(server: Server, hosts: Hosts) -> FastAPI:
-    """The application of a server, which answers to some names, and pages of some web sites."""
+    """The web application of a server. `hosts` says which host names and which web sites' pages it answers."""
     app = FastAPI(title="Dragoman", version=__version__, docs_url=None, redoc_url=None, openapi_url="/spec")
     for module in (libretranslate, deepl, google, explore):
         app.include_router(module.router(server))
@@ -70,88 +71,108 @@ def create_app(server: Server, hosts: Hosts) -> FastAPI:
         server.check_key(libretranslate.key_of(request, {}))
         return Response(server.metrics.text(server.queue), media_type="text/plain; version=0.0.4")
 
-    handlers = {Refusal: _refused, ResourceError: _failing, HTTPException: _unknown, ClientDisconnect: _gone}
-    for kind, handler in handlers.items():
-        app.add_exception_handler(kind, handler)
-
+    app.add_exception_handler(Refusal, _answer_refusal)
+    app.add_exception_handler(ResourceError, _answer_resource_error)
+    app.add_exception_handler(HTTPException, _answer_http_exception)
+    app.add_exception_handler(ClientDisconnect, _answer_nobody)
     app.add_middleware(Guard, server=server, hosts=hosts)
     if hosts.origins:
-        app.add_middleware(CORSMiddleware, allow_origins=list(hosts.origins), **SHARED)
+        app.add_middleware(CORSMiddleware, allow_origins=list(hosts.origins), **CROSS_ORIGIN)
     return app
 
 
 class Guard:
-    """Around all routes: counts answers and the memory that they take, adds headers, and refuses at once what there is
-    no time or memory for, what is meant for other hosts, and what pages of other hosts send."""
+    """Middleware around all routes.
+
+    Counts answers and the memory that requests and answers take, adds headers, and refuses at once: requests for which
+    there is no time or memory, those that are meant for other hosts, and those of other hosts' pages.
+    """
 
     def __init__(self, app: ASGIApp, server: Server, hosts: Hosts):
         self.app, self.server, self.hosts = app, server, hosts
-        self._held = 0
-        """Bytes of requests and answers that are in memory."""
-        self._turn = asyncio.Lock()
-        """What is large is read piece by piece, one in each round of the loop of events, in which small requests are
-        read, too."""
-
-    def _check(self, request: Request) -> None:
-        """Raise `Refusal` for a request whose body need not be read."""
-        headers, path = request.headers, request.scope["path"]
-        self.hosts.check(request.method, path, headers.get("host"), headers.get("origin"))
-        if request.method in ("GET", "POST") and path in TRANSLATING and (seconds := self.server.queue.overload()):
-            raise busy(seconds)
+        self.held = 0
+        """Bytes of all requests and answers that are in memory."""
+        self.turn = asyncio.Lock()
+        """Held to read a piece of a large request. So one piece is read in each round of the event loop, in which small
+        requests are read, too."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        started, status, held = time.monotonic(), 0, 0
-
-        def hold(size: int) -> None:
-            nonlocal held
-            held += size
-            self._held += size
-
-        async def received() -> Message:
-            message = await receive()
-            hold(len(message.get("body", b"")))
-            if self._held > self.server.limits.waiting and held > SMALL and message["type"] == "http.request":
-                raise Refusal(503, "The server has no room for more requests; try again later", retry_after=1)
-            if held > SMALL:
-                async with self._turn:
-                    await asyncio.sleep(0)
-            return message
-
-        async def sent(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                return await send(message)
-            hold(len(message.get("body", b"")))
-            for piece in _pieces(message):
-                await send(piece)
-
-        request = Request(scope, received)
+        started = time.monotonic()
+        exchange = _Exchange(self, scope, receive, send)
         try:
             try:
-                self._check(request)
+                self._check(Request(scope))
             except Refusal as refusal:
-                await (await _refused(request, refusal))(scope, receive, sent)
+                await exchange.refuse(refusal)
             else:
-                await self.app(scope, received, sent)
+                await self.app(scope, exchange.receive, exchange.send)
         except asyncio.CancelledError:  # the server ends, and uvicorn waits no longer
-            if not status:
-                ending = Refusal(503, "The server is ending; try again later", retry_after=SHUTDOWN)
-                await (await _refused(request, ending))(scope, receive, sent)
+            if not exchange.status:
+                await exchange.refuse(Refusal(503, "The server is ending; try again later", retry_after=SHUTDOWN))
         except Exception as error:
             log_failure(error)
-            if not status:
-                await (await _refused(request, Refusal(500, "The server failed.")))(scope, receive, sent)
+            if not exchange.status:
+                await exchange.refuse(Refusal(500, "The server failed."))
         finally:
-            self._held -= held
+            self.held -= exchange.held
         route = getattr(scope.get("route"), "path", "other")
-        self.server.metrics.answered(route, status, time.monotonic() - started)
+        self.server.metrics.answered(route, exchange.status, time.monotonic() - started)
+
+    def _check(self, request: Request) -> None:
+        """Raise `Refusal` for a request whose body need not be read."""
+        headers, path = request.headers, request.scope["path"]
+        self.hosts.check(request.method, path, headers.get("host"), headers.get("origin"))
+        if request.method in ("GET", "POST") and path in TRANSLATING:
+            seconds = self.server.queue.overload()
+            if seconds:
+                raise busy(seconds)
+
+
+class _Exchange:
+    """One request and its answer, whose bytes are counted while they are received and sent."""
+
+    def __init__(self, guard: Guard, scope: Scope, receive: Receive, send: Send):
+        self.guard, self.scope, self._receive, self._send = guard, scope, receive, send
+        self.status = 0
+        """Status of the answer; 0 until it is sent."""
+        self.held = 0
+        """Bytes of the request and the answer."""
+
+    async def receive(self) -> Message:
+        """The next part of the request. Raises `Refusal` if there is no memory for it."""
+        message = await self._receive()
+        self._hold(len(message.get("body", b"")))
+        is_large = self.held > SMALL
+        if is_large and self.guard.held > self.guard.server.limits.waiting and message["type"] == "http.request":
+            raise Refusal(503, "The server has no room for more requests; try again later", retry_after=1)
+        if is_large:
+            async with self.guard.turn:
+                await asyncio.sleep(0)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send the next part of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            return await self._send(message)
+        self._hold(len(message.get("body", b"")))
+        for piece in _pieces(message):
+            await self._send(piece)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with an error."""
+        answer = await _answer_refusal(Request(self.scope), refusal)
+        await answer(self.scope, self.receive, self.send)
+
+    def _hold(self, size: int) -> None:
+        self.held += size
+        self.guard.held += size
 
 
 def _pieces(message: Message) -> Iterator[Message]:
@@ -163,36 +184,37 @@ def _pieces(message: Message) -> Iterator[Message]:
         yield message | {"body": bytes(body[start : start + PIECE]), "more_body": more}
 
 
-async def _refused(request: Request, refusal: Any) -> Response:
+async def _answer_refusal(request: Request, refusal: Any) -> Response:
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
-    return JSONResponse(_shaped(request.scope["path"], refusal), refusal.status, headers)
+    return JSONResponse(_error_content(request.scope["path"], refusal), refusal.status, headers)
 
 
-async def _failing(request: Request, error: Exception) -> Response:
+async def _answer_resource_error(request: Request, error: Exception) -> Response:
     LOG.error("%s", error)
-    return await _refused(request, Refusal(503, str(error)))
+    return await _answer_refusal(request, Refusal(503, str(error)))
 
 
-async def _unknown(request: Request, error: Any) -> Response:
+async def _answer_http_exception(request: Request, error: Any) -> Response:
     refusal = Refusal(error.status_code, str(error.detail))
-    return JSONResponse(_shaped(request.scope["path"], refusal), error.status_code, error.headers)
+    return JSONResponse(_error_content(request.scope["path"], refusal), error.status_code, error.headers)
 
 
-async def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=499)  # nobody reads it
+async def _answer_nobody(request: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # the client has gone
 
 
-def _shaped(path: str, refusal: Refusal) -> dict[str, Any]:
-    """An error as the API of a path says it."""
+def _error_content(path: str, refusal: Refusal) -> dict[str, Any]:
+    """JSON content of an error, as the API of a path writes it."""
     if path.startswith(tuple(f"{prefix}/" for prefix in deepl.PREFIXES)):
-        return deepl.shaped(refusal)
+        return deepl.error_content(refusal)
     if f"{path}/".startswith(f"{google.PATH}/"):
-        return google.shaped(refusal)
+        return google.error_content(refusal)
     return {"error": refusal.message}
 
 
 def configured(server: Server, origins: Sequence[str] = (), hosts: Hosts | None = None) -> uvicorn.Config:
-    """The configuration of uvicorn. `hosts` says which names are answered; by default, pages of `origins` may ask."""
+    """The configuration of uvicorn. By default, any host name is answered that no web site can have, and pages of
+    `origins` may ask; `hosts` says otherwise."""
     return uvicorn.Config(
         create_app(server, hosts or Hosts(origins=origins)),
         http=DeadlineProtocol,
@@ -213,43 +235,44 @@ def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
     Requests that were accepted then have `ANSWERING` seconds. The process ends within `SHUTDOWN` seconds, also if
     threads go on.
     """
-    # It logs bytes of forms that are wrong.
+    # This library logs bytes of malformed forms.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
-    # uvicorn ends on these, and then raises them again for whoever handled them before: that is to be nobody.
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    # uvicorn ends on these signals, and then raises them again for the handlers that were there before: these do
+    # nothing.
+    handlers_before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     process = _Process(configured(server, hosts=hosts))
     process.config.load()
     # A thread that has Python's lock keeps it so long while others wait. Each of the hundreds of operations of a short
-    # text may wait for it, and with the five milliseconds that are usual, five busy threads made it take seconds.
-    usual = sys.getswitchinterval()
+    # text may wait for it, and with the usual five milliseconds, five busy threads made it take seconds.
+    interval_before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCHING)
-    # What is loaded stays. To look through all of it for garbage would stop all answers for a quarter of a second.
+    # What is loaded stays. To search all of it for garbage would stop all answers for a quarter of a second.
     gc.collect()
     gc.freeze()
-    # Nor is garbage looked for when the process ends: on a busy machine that takes seconds, and no timer runs then.
+    # Nor is garbage searched for when the process ends: on a busy machine that takes seconds, and no timer runs then.
     atexit.register(gc.freeze)
     try:
         process.run(sockets=[listener])
     finally:
         server.close()
-        sys.setswitchinterval(usual)
-        for number, handler in before.items():
+        sys.setswitchinterval(interval_before)
+        for number, handler in handlers_before.items():
             signal.signal(number, handler)
 
 
 class _Process(uvicorn.Server):
-    """A server whose end does not wait for what does not end."""
+    """A uvicorn server that ends in time, even if threads or requests do not."""
 
     def handle_exit(self, number: int, frame: Any) -> None:
-        """Begin to end."""
+        """Begin to end, and set the timer that ends the process."""
         if not self.should_exit:
-            last = threading.Timer(SHUTDOWN - MARGIN, _end)
-            last.daemon = True
-            last.start()
+            timer = threading.Timer(SHUTDOWN - MARGIN, _end_now)
+            timer.daemon = True
+            timer.start()
         super().handle_exit(number, frame)
 
 
-def _end() -> None:
-    LOG.error("What was accepted did not end in time, and is given up.")
+def _end_now() -> None:
+    LOG.error("The requests that were accepted did not end in time, and are given up.")
     sys.stderr.flush()
     os._exit(0)

@@ -21,29 +21,31 @@ from dragoman.serving.queue import DeadlinePassed, QueueFull, TranslationQueue
 from dragoman.system.helpers import Ask, HelperDied, Helpers
 
 AGAIN = 0.5
-"""Seconds after which a document tries again to get into the queue."""
+"""Seconds after which texts of a document that were refused by the full queue are submitted again."""
 MEMORY = 2**30
 """Bytes that a process may take to read a document."""
 
 T = TypeVar("T")
 Known = Callable[[str], str | None]
+"""Function that returns the translation of a text if it need not be translated, such as one from the memory."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is read in a process, and what it may take."""
+    """A kind of documents, and the resources that processes may use to read and write them."""
 
     number: int
     """Documents that are worked on at the same time. Each has a thread here, which mostly waits, and a process."""
     nice: int
-    """Niceness of the process: how far it stands back behind the one that answers."""
+    """`nice` value of the process, so that it has a lower priority than the one that answers."""
     processor_seconds: int
-    """Time to compute, besides that for the translation."""
+    """Seconds that the process may compute for a document, besides the time for its translation."""
 
 
-PAGES = Kind(32, 5, 10)
+PAGES = Kind(number=32, nice=5, processor_seconds=10)
 """HTML in requests with text."""
-DOCUMENTS = Kind(16, 15, 60)
+DOCUMENTS = Kind(number=16, nice=15, processor_seconds=60)
+"""Documents that clients send as files."""
 
 
 class Background:
@@ -51,12 +53,13 @@ class Background:
 
     def __init__(self, queue: TranslationQueue, *, fork: bool = sys.platform == "linux") -> None:
         """Without `fork`, documents are read in threads, which cannot be killed."""
-        self.queue, kinds = queue, (PAGES, DOCUMENTS)
+        kinds = (PAGES, DOCUMENTS)
+        self.queue = queue
         self._helpers = {kind: Helpers(_call, memory=MEMORY, nice=kind.nice, fork=fork) for kind in kinds}
         self._threads = {kind: ThreadPoolExecutor(kind.number, "document") for kind in kinds}
 
     def start(self) -> None:
-        """Fork what forks the processes, before there are connections."""
+        """Fork the processes that fork others for documents, before there are connections."""
         for helpers in self._helpers.values():
             helpers.start()
 
@@ -70,29 +73,35 @@ class Background:
         seconds: float,
         known: Known | None = None,
     ) -> T:
-        """The result of `work`, a function of a module, which is given an engine. If nobody waits any more, it ends.
+        """The result of `work(engine)`, which has to be picklable. The work ends when it is cancelled.
 
-        `known` gives the translations of texts that need not be translated. Raises `DataError` for what takes too much
-        time or memory to read.
+        The engine translates with `translator` and `config`, except for texts that are `known`. Raises `DataError` for
+        a document that takes too much time or memory to read, `TimeoutError` and `DeadlinePassed`.
         """
         request = _DocumentRequest(self.queue, translator, config, time.monotonic() + seconds, known)
-        copies = translator.source_tokenizer.placeholders
-        return await self._result(kind, (work, copies, known is not None), request, seconds)
+        return await self._run(kind, work, request, seconds)
 
     async def read(self, kind: Kind, work: Callable[[], T], *, seconds: float) -> T:
-        """The result of `work`, a function of a module which needs no translations."""
-        return await self._result(kind, (work, None, False), None, seconds)
+        """The result of `work()`, which has to be picklable and needs no translations.
 
-    async def _result(
-        self, kind: Kind, work: tuple[Any, ...], request: "_DocumentRequest | None", seconds: float
-    ) -> Any:
+        Raises `DataError` and `TimeoutError`, as `run` does.
+        """
+        return await self._run(kind, work, None, seconds)
+
+    async def _run(self, kind: Kind, work: Callable[..., T], request: "_DocumentRequest | None", seconds: float) -> T:
         job = self._helpers[kind].job()
         run = partial(
-            job.run, *work, answer=request.answer if request else None, processor_seconds=kind.processor_seconds
+            job.run,
+            work,
+            request.copies if request else None,
+            request is not None and request.known is not None,
+            answer=request.answer if request else None,
+            processor_seconds=kind.processor_seconds,
         )
         try:
+            running = asyncio.get_running_loop().run_in_executor(self._threads[kind], run)
             # A thread that has not begun when the time is over begins with a job that is killed.
-            return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads[kind], run), seconds)
+            return await asyncio.wait_for(running, seconds)
         except HelperDied:
             raise DataError("This takes too much time or memory to read; send less at once.") from None
         finally:
@@ -109,7 +118,7 @@ class Background:
 
 
 class _DocumentRequest:
-    """A document whose texts are translated by the queue, until it is done or cancelled."""
+    """A document that is being translated: submits its texts to the queue until it is cancelled."""
 
     def __init__(
         self,
@@ -119,38 +128,57 @@ class _DocumentRequest:
         deadline: float,
         known: Known | None,
     ):
-        self.queue, self.translator, self.deadline, self.known = queue, translator, deadline, known
+        self.queue = queue
+        self.translator = translator
         self.config = config.model_copy(update={"alignments": True, "n_best": 1})
-        self.cancelled, self.future = False, Future[list[Translation]]()
+        self.deadline = deadline
+        self.known = known
+        self.cancelled = False
+        self.future = Future[list[Translation]]()
+        """Translations of the texts that were submitted last."""
+
+    @property
+    def copies(self) -> bool:
+        """Whether the model copies placeholders into translations."""
+        return self.translator.source_tokenizer.placeholders
 
     def answer(self, question: str, content: Any) -> Any:
-        """What the process asks for while it works on a document."""
+        """Answer the process that works on the document, when it asks for translations."""
         return self.known(content) if question == "known" else self.translate(content)
 
     def translate(self, texts: list[str]) -> list[Translation]:
         """The translations of some texts, as soon as there is time for them. Raises `DeadlinePassed`."""
         while True:
-            left = self.deadline - time.monotonic()
-            if self.cancelled or left <= 0:
+            seconds_left = self.deadline - time.monotonic()
+            if self.cancelled or seconds_left <= 0:
                 raise DeadlinePassed
             try:
-                self.future = self.queue.submit(self.translator, texts, self.config, seconds=left)
+                self.future = self.queue.submit(self.translator, texts, self.config, seconds=seconds_left)
                 break
             except QueueFull:
-                time.sleep(min(left, AGAIN))
+                time.sleep(min(seconds_left, AGAIN))
         if self.cancelled:
             self.future.cancel()
         return self.future.result()
 
     def cancel(self) -> None:
-        """Ask for nothing more."""
+        """Submit no more texts, and let those that wait leave the queue."""
         self.cancelled = True
         self.future.cancel()
 
 
-def _call(ask: Ask, work: Callable[..., Any], copies: bool | None, has_memory: bool) -> Any:
-    """In a process of its own: the result of `work` with an engine that asks the server for translations."""
+def _call(ask: Ask, work: Callable[..., T], copies: bool | None, has_memory: bool) -> T:
+    """In a process of its own: call `work` with an engine that asks the server for translations.
+
+    `copies` is that of the engine; without it, `work` is called without an engine.
+    """
     if copies is None:
         return work()
-    known = (lambda text: ask("known", text)) if has_memory else (lambda text: None)
-    return work(Engine(lambda texts: ask("translate", list(texts)), copies=copies, known=known))
+
+    def translate(texts: list[str]) -> list[Translation]:
+        return ask("translate", list(texts))
+
+    def known(text: str) -> str | None:
+        return ask("known", text) if has_memory else None
+
+    return work(Engine(translate, copies=copies, known=known))

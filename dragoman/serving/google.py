@@ -1,12 +1,14 @@
 """The API of Google Translate, version 2: translations, languages, detection."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from dragoman.documents.html import read_html
+from dragoman.serving.detection import Detected
 from dragoman.serving.libretranslate import key_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import TEXT, TEXTS, body, documented, parameters, with_codes
@@ -15,31 +17,44 @@ from dragoman.serving.server import Server, in_turn
 from dragoman.serving.text_request import AUTO, TextRequest
 from dragoman.text.language_codes import english_name
 
+Handler = Callable[[Request], Awaitable[Response]]
+
 PATH = "/language/translate/v2"
 MODELS = ("base", "nmt")
-"""Values of `model`, which both mean the model of the server."""
+"""Values of the field `model`. Both mean the model of the server."""
 UNKNOWN = "und"
-"""The language of a text without words."""
+"""Code of the language of a text without words."""
+
+
+FORMAT = TEXT | {"enum": ["html", "text"], "default": "html"}
+MODEL = TEXT | {"enum": list(MODELS), "default": MODELS[-1]}
+TRANSLATE = body(
+    {"q": TEXTS, "source": TEXT, "target": TEXT, "format": FORMAT, "model": MODEL}, required=["q", "target"]
+)
+LANGUAGES = body({"target": TEXT}, required=[])
+DETECT = body({"q": TEXTS}, required=["q"])
 
 
 def router(server: Server) -> APIRouter:
     """The routes of Google, each for GET and POST."""
-    routes, own = APIRouter(tags=["Google"]), _Google(server)
+    routes = APIRouter(tags=["Google"])
+    handlers = _Handlers(server)
     codes = {"source": server.codes, "target": server.codes}
-    for path, answer, summary, fields in (
-        (PATH, own.translate, "Translate one text or several; HTML unless `format` is text.", TRANSLATE),
-        (f"{PATH}/languages", own.languages, "The languages that are translated from or to.", LANGUAGES),
-        (f"{PATH}/detect", own.detect, "The language of one text or of several.", DETECT),
-    ):
-        described = with_codes(fields, codes)
-        routes.add_api_route(path, answer, methods=["POST"], **documented(summary, described))
-        routes.add_api_route(path, answer, methods=["GET"], **documented(summary, parameters(described)))
-        routes.add_api_route(f"{path}/", answer, methods=["GET", "POST"], include_in_schema=False)
+
+    def get_or_post(path: str, handler: Handler, summary: str, fields: dict[str, Any]) -> None:
+        fields = with_codes(fields, codes)
+        routes.add_api_route(path, handler, methods=["POST"], **documented(summary, fields))
+        routes.add_api_route(path, handler, methods=["GET"], **documented(summary, parameters(fields)))
+        routes.add_api_route(f"{path}/", handler, methods=["GET", "POST"], include_in_schema=False)
+
+    get_or_post(PATH, handlers.translate, "Translate one text or several; HTML unless `format` is text.", TRANSLATE)
+    get_or_post(f"{PATH}/languages", handlers.languages, "The languages that are translated from or to.", LANGUAGES)
+    get_or_post(f"{PATH}/detect", handlers.detect, "The language of one text or of several.", DETECT)
     return routes
 
 
-class _Google:
-    """The answers of these routes."""
+class _Handlers:
+    """One method for each route."""
 
     def __init__(self, server: Server):
         self.server = server
@@ -80,9 +95,12 @@ class _Google:
 
     async def languages(self, request: Request) -> JSONResponse:
         fields = await self._fields(request)
-        text_of(fields, "model", "")
-        named = text_of(fields, "target", "")  # the language in which the names are; they are always English here
-        languages = [{"language": code} | ({"name": english_name(code)} if named else {}) for code in self.server.codes]
+        text_of(fields, "model", "")  # refused if it is no text
+        languages: list[dict[str, str]] = [{"language": code} for code in self.server.codes]
+        # The target is the language for the names, which are always English here; without it they are left out.
+        if text_of(fields, "target", ""):
+            for language in languages:
+                language["name"] = english_name(language["language"])
         return JSONResponse({"data": {"languages": languages}})
 
     async def detect(self, request: Request) -> JSONResponse:
@@ -92,24 +110,17 @@ class _Google:
         return JSONResponse({"data": {"detections": [[detection] for detection in detections]}})
 
     def _detection(self, text: str) -> dict[str, Any]:
-        detected = self.server.detections(text)
-        if not detected:
-            return {"language": UNKNOWN, "confidence": 0.0, "isReliable": False}
-        return {"language": detected[0].language, "confidence": detected[0].confidence, "isReliable": False}
+        """JSON content about the most likely language of a text."""
+        detections = self.server.detections(text)
+        best = detections[0] if detections else Detected(UNKNOWN, 0.0)
+        return {"language": best.language, "confidence": best.confidence, "isReliable": False}
 
 
-FORMAT = TEXT | {"enum": ["html", "text"], "default": "html"}
-MODEL = TEXT | {"enum": list(MODELS), "default": MODELS[-1]}
-TRANSLATE = body(
-    {"q": TEXTS, "source": TEXT, "target": TEXT, "format": FORMAT, "model": MODEL}, required=["q", "target"]
-)
-LANGUAGES = body({"target": TEXT}, required=[])
-DETECT = body({"q": TEXTS}, required=["q"])
 REASONS = {403: "forbidden", 404: "notFound", 405: "httpMethodNotAllowed", 500: "backendError", 503: "backendError"}
 
 
-def shaped(refusal: Refusal) -> dict[str, Any]:
-    """An error as Google says it."""
+def error_content(refusal: Refusal) -> dict[str, Any]:
+    """JSON content of an error, as Google writes it."""
     reason = REASONS.get(refusal.status, "invalid")
     errors = [{"message": refusal.message, "domain": "global", "reason": reason}]
     return {"error": {"code": refusal.status, "message": refusal.message, "errors": errors}}

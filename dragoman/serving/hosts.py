@@ -1,4 +1,4 @@
-"""Checks the headers `Host` and `Origin`: which names a server answers to, and which web sites' pages may ask it.
+"""Checks of the headers `Host` and `Origin`: which names a server answers to, and which web sites' pages may ask it.
 
 A web site may give its own name the address of this machine (DNS rebinding). Its pages then reach the server and read
 its answers, since for the browser both are one site. The name in `Host` tells.
@@ -14,8 +14,9 @@ from dragoman.errors import UsageError
 from dragoman.serving.limits import Refusal
 
 ANY = "*"
+"""Origin that stands for all web sites."""
 PRIVATE = ("/suggest", "/memory", "/metrics", "/explore", "/words", "/inspect")
-"""Beginnings of paths that pages of any web site may not ask for, but those of named ones may."""
+"""Beginnings of paths that pages may ask for only if their web site is named; `ANY` does not allow it."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+")
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(?::\d{1,5})?")
 
@@ -32,13 +33,15 @@ class Hosts:
     """Whether the server listens on a loopback address, where only names of loopback addresses are known."""
 
     def check(self, method: str, path: str, host: str | None, origin: str | None) -> None:
-        """Raise `Refusal` for a request to a name that is not that of the server, or of a page that may not ask."""
+        """Raise `Refusal` for a request to an unknown host name, or from a page that may not ask."""
         if host is not None and not self._is_known(host):
             raise Refusal(
                 421, f"This server does not answer to the name {_shown(host)}; --allow-host {_shown(host)} lets it."
             )
-        asks = method not in ("GET", "HEAD", "OPTIONS") or path.startswith(PRIVATE)
-        if not origin or not asks or origin in self.origins or origin.partition("://")[2] == host:
+        needs_permission = method not in ("GET", "HEAD", "OPTIONS") or path.startswith(PRIVATE)
+        if not origin or not needs_permission:
+            return
+        if origin in self.origins or origin.partition("://")[2] == host:
             return
         # A browser sends a form to any host, and only hides the answer from the page.
         if ANY not in self.origins:
@@ -49,6 +52,7 @@ class Hosts:
             )
 
     def _is_known(self, host: str) -> bool:
+        """Whether the server answers to a host name."""
         match = _HOST.fullmatch(host.lower())
         if not match:
             return False
@@ -57,13 +61,15 @@ class Hosts:
             return True
         if name in self.names:
             return True
-        own = socket.gethostname().lower()
+        if self.local:
+            return False
+        machine = socket.gethostname().lower()
         # No web site has a name without a dot, as containers and machines of a local network have.
-        return not self.local and ("." not in name or name in (own, f"{own}.local"))
+        return "." not in name or name in (machine, f"{machine}.local")
 
 
 def _is_address(name: str) -> bool:
-    """Whether a host is an address, which nobody else can make another one of."""
+    """Whether a host is an IP address, which no web site can make point elsewhere."""
     try:
         return bool(ipaddress.ip_address(name))
     except ValueError:
@@ -71,11 +77,12 @@ def _is_address(name: str) -> bool:
 
 
 def _shown(host: str) -> str:
+    """A host name from a request, made safe to repeat in a message."""
     return re.sub(r"[^\w.:\[\]-]", "?", host)[:100]
 
 
 def read_name(text: str) -> str:
-    """The name of a host that an operator allows. Raises `UsageError`."""
+    """The host name in the value of --allow-host, without a port. Raises `UsageError`."""
     match = _HOST.fullmatch(text.lower())
     if not match:
         raise UsageError(f"{text!r} is no name of a host; write it as in --allow-host translate.example.org.")
@@ -83,7 +90,7 @@ def read_name(text: str) -> str:
 
 
 def read_origin(text: str) -> str:
-    """A web site whose pages an operator allows, as browsers write it. Raises `UsageError`."""
+    """The web site in the value of --allow-origin, as browsers write it. Raises `UsageError`."""
     origin = text.lower().removesuffix("/")
     origin = re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda match: match[1] or match[2], origin)
     if origin in (ANY, "null") or _ORIGIN.fullmatch(origin):

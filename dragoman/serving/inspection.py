@@ -1,13 +1,13 @@
-"""Looking into translations: how sure each word is, what could stand in its place, and everything inside."""
+"""Inspection of translations: how sure each word is, what could replace it, and what the model computes."""
 
 import asyncio
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from dragoman.decoding.translation import Translation
 from dragoman.errors import DragomanError, ResourceError
@@ -19,42 +19,47 @@ from dragoman.storage.validate import file_state
 from dragoman.system.helpers import Ask, HelperDied, Helpers, Job
 from dragoman.system.processes import Workers
 
-OTHERS = 6
-"""Words that could stand in place of one, at most."""
+MOST_REPLACEMENTS = 6
+"""Words that are offered in place of one, at most."""
 MOST_WAITING = 8
 """Questions that wait while one is answered; more are refused."""
 BUSY = 2
-"""Seconds after which these may ask again."""
+"""Seconds after which a question that was refused may be asked again."""
+
+T = TypeVar("T")
+State = frozenset[tuple[str, int, int]]
+"""State of the files of a model, which differs if a file was replaced."""
 
 
 class InspectedSentence(NamedTuple):
-    """A part of a text, and its translation."""
+    """A sentence of a text, with its translation and the words of that. Its fields are those of the answer in JSON."""
 
     source: str
     translation: str
-    words: list[WordProbability]
-    """The words of the translation; all its other characters are spaces."""
+    words: list[dict[str, Any]]
+    """Fields of `WordProbability` for the words of the translation. All its other characters are spaces."""
     after: str
-    """What stands between this translation and the next one."""
+    """Spaces between this translation and the next one."""
 
 
-class Other(NamedTuple):
-    """A word in place of another."""
+class Replacement(NamedTuple):
+    """A word that could replace another one in a translation. Its fields are those of the answer in JSON."""
 
     text: str
     probability: float
-    """Probability of its first piece, after what stands before it."""
+    """Probability of its first piece (subword) after the words before it."""
     translation: str
-    """How the sentence goes on with it."""
+    """Translation of the whole sentence with this word."""
 
 
 @dataclass(frozen=True)
 class InspectedModel:
-    """The inside of one model, whose weights are read again, in float32, when somebody first asks."""
+    """A model that can be inspected. Its weights are read again, in float32, when somebody first asks."""
 
     path: Path
     languages: tuple[str | None, str | None] = (None, None)
-    state: "State | None" = None
+    """Codes of the languages, which a model for several pairs needs."""
+    state: State | None = None
     """State of the files that the server translates with; by default, as they are now."""
 
     def __post_init__(self) -> None:
@@ -63,41 +68,38 @@ class InspectedModel:
 
     @property
     def model(self) -> ModelDirectory:
-        """The model. Raises `ModelChanged` if it is not the one any more that the server translates with."""
+        """The model. Raises `ModelChanged` if its files have changed since the server loaded them."""
         return _loaded(self.path, self.state).speaking(*self.languages)
 
     def words(self, sentence: str, translation: str) -> list[WordProbability]:
-        """How sure the model is of each word of a translation."""
+        """The words of a translation, with their probabilities."""
         return word_probabilities(self.model, sentence, translation) if translation.strip() else []
 
     def likely_next(self, text: str, prefix: str) -> list[tuple[str, float]]:
-        """Ways to go on from the beginning of a translation."""
-        return likely_next(self.model, text, prefix, OTHERS)
+        """The most likely continuations of `prefix`, the beginning of a translation, with their probabilities."""
+        return likely_next(self.model, text, prefix, MOST_REPLACEMENTS)
 
     def page(self, text: str, target: str | None) -> str:
-        """The page of `dragoman inspect`."""
+        """The HTML page that `dragoman inspect` writes."""
         return render_inspection(inspect_translation(self.model, text, target=target))
 
 
 class ModelChanged(ResourceError):
-    """The files of a model are not those any more that the server translates with."""
-
-
-State = frozenset[tuple[str, int, int]]
+    """The files of a model have changed since the server loaded them."""
 
 
 def model_state(path: Path) -> State:
-    """What changes when a model is replaced by another one; notes beside it may change."""
+    """State of the files that make a model; others beside them, such as notes, may change."""
     return frozenset(file for file in file_state(path) if file[0].endswith((".json", ".safetensors")))
 
 
 @cache
 def _loaded(path: Path, state: State) -> ModelDirectory:
-    """A model for all of its languages. Raises `ModelChanged`."""
+    """A model for all of its languages. Raises `ModelChanged` if its files have another state."""
     try:
         loaded = ModelDirectory.load(path, device="cpu")
     except (DragomanError, OSError) as error:
-        LOG.error("A model cannot be loaded to be looked into: %s", error)
+        LOG.error("A model cannot be loaded for inspection: %s", error)
         loaded = None
     if loaded is None or model_state(path) != state:
         raise ModelChanged(
@@ -107,43 +109,49 @@ def _loaded(path: Path, state: State) -> ModelDirectory:
     return loaded
 
 
-def others(begun: list[tuple[str, float]], prefix: str, translations: list[Translation]) -> list[Other]:
-    """The words after a prefix with which translations go on, each once; `begun` is what was asked of each."""
-    words: dict[str, Other] = {}
-    for (_, probability), translation in zip(begun, translations, strict=True):
-        rest = translation.text[len(prefix) :] if translation.text.startswith(prefix) else ""
-        word = re.match(r"\s*(\S+)", rest)
-        if word and word[1] not in words:
-            words[word[1]] = Other(word[1], probability, translation.text)
-    return list(words.values())[:OTHERS]
+def replacements(probabilities: list[float], prefix: str, translations: list[Translation]) -> list[Replacement]:
+    """The words after `prefix` in translations that begin with it, each once, in their order.
+
+    `probabilities` are those of the pieces with which the translations continue the prefix.
+    """
+    found: dict[str, Replacement] = {}
+    for probability, translation in zip(probabilities, translations, strict=True):
+        if not translation.text.startswith(prefix):
+            continue
+        word = re.match(r"\s*(\S+)", translation.text[len(prefix) :])
+        if word and word[1] not in found:
+            found[word[1]] = Replacement(word[1], probability, translation.text)
+    return list(found.values())[:MOST_REPLACEMENTS]
 
 
 class InspectionWorker:
-    """Answers questions about the insides of models, one after another, in a process of its own.
+    """Answers questions about models, one after another, in a process of its own.
 
-    In a thread it would share its number of threads, and thereby slow down, those that translate. A process that dies,
-    or takes too long, is followed by another one.
+    Its computations would slow down the threads that translate if it shared their process. A process that dies, or
+    takes too long, is replaced by another one.
     """
 
     def __init__(self, models: Mapping[tuple[str, str], InspectedModel], *, fork: bool = sys.platform == "linux"):
-        """Without `fork` it is a thread after all."""
-        self.models, self._waiting = models, 0
+        """Without `fork`, questions are answered in a thread of this process."""
+        self.models = models
+        self._waiting = 0
+        """Questions that are not answered yet."""
         self._helpers = Helpers(_answer, fork=fork)
-        self._workers = Workers(self._helped, 1, remedy="start the server again", threads=True)
+        self._workers = Workers(_run, 1, remedy="start the server again", threads=True)
 
     def start(self) -> None:
-        """Fork what forks the process, before there are threads and connections."""
+        """Fork the process that forks the one that answers, before there are threads and connections."""
         self._helpers.start()
 
-    async def ask(self, pair: tuple[str, str], question: str, *arguments: Any, seconds: float) -> Any:
-        """The answer of a method of `InspectedModel` in time. Raises `Refusal`."""
+    async def ask(self, pair: tuple[str, str], question: Callable[..., T], *arguments: str | None, seconds: float) -> T:
+        """The result of `question`, a method of `InspectedModel`, for the model of a pair. Raises `Refusal`."""
         if self._waiting > MOST_WAITING:
             raise Refusal(503, "Too many look into translations; try again later", retry_after=BUSY)
         job = self._helpers.job()
         future = self._workers.submit(job, self.models[pair], question, *arguments)
         self._waiting += 1
         loop = asyncio.get_running_loop()
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._count_answered))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
         except TimeoutError:
@@ -156,18 +164,20 @@ class InspectionWorker:
         except DragomanError as error:
             raise Refusal(400, str(error)) from None
 
-    def _helped(self, job: Job, *question: Any) -> Any:
-        return job.run(*question)
-
-    def _done(self) -> None:
+    def _count_answered(self) -> None:
         self._waiting -= 1
 
     def close(self) -> None:
-        """Answer nothing more."""
+        """End the process, and answer no more questions."""
         self._helpers.close()
         self._workers.close()
 
 
-def _answer(ask: Ask, inside: InspectedModel, question: str, *arguments: Any) -> Any:
-    """In a process of its own: what a method of `InspectedModel` says."""
-    return getattr(inside, question)(*arguments)
+def _run(job: Job, model: InspectedModel, question: Callable[..., T], *arguments: str | None) -> T:
+    """In a thread of the server: run a job, and wait for its result."""
+    return job.run(model, question, *arguments)
+
+
+def _answer(ask: Ask, model: InspectedModel, question: Callable[..., T], *arguments: str | None) -> T:
+    """In a process of its own: call a method of `InspectedModel`."""
+    return question(model, *arguments)

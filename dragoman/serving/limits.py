@@ -1,4 +1,4 @@
-"""What keeps a server alive: limits of size and time, on by default."""
+"""Limits of size and time that keep a server alive. They are on by default."""
 
 import asyncio
 import socket
@@ -18,20 +18,22 @@ SENDING = 10.0
 HEAD = 2**16
 """Bytes of a request before its body."""
 HEADERS = 100
+"""Header lines of a request."""
 PIPELINED = 32
 """Requests that a connection may send before the first of them is answered."""
 KEEP_ALIVE = 5
 """Seconds that a connection without a request stays open."""
 CONNECTIONS = 512
+"""Connections that are open at the same time."""
 SHUTDOWN = 10
-"""Seconds after which the process has ended when it is told to."""
+"""Seconds within which the process ends when it is told to."""
 ANSWERING = 6
-"""Seconds of these for requests that were accepted."""
+"""Seconds of `SHUTDOWN` in which requests that were accepted are still answered."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests; what goes beyond them is refused."""
+    """Limits of requests. A request beyond them is refused."""
 
     body: int = 2**20
     """Bytes of a request with text."""
@@ -40,16 +42,19 @@ class Limits:
     waiting: int = 2**27
     """Bytes of all requests and answers that are in memory at the same time."""
     texts: int = 512
+    """Texts of a request."""
     characters: int = 5_000
     """Characters of a text."""
     alternatives: int = 10
+    """Alternative translations of a text, and similar entries of the memory."""
     terms: int = 50
-    """Terms of a glossary, and forbidden ones."""
+    """Terms of a glossary, and forbidden terms."""
     term: int = LONGEST_TERM
-    """Characters of each of them."""
+    """Characters of a term."""
     seconds: float = 30.0
-    """Time in which a translation has to be done."""
+    """Seconds in which a translation has to be done."""
     document_seconds: float = 600.0
+    """Seconds in which the translation of a document has to be done."""
     documents: int = 32
     """Documents of each API that are being translated, or wait to be fetched."""
     kept: int = 2**27
@@ -57,14 +62,16 @@ class Limits:
 
 
 class Refusal(Exception):
-    """A request that is answered with an error: its status, and what is said."""
+    """A request is answered with an error of HTTP: a status and a message for the client."""
 
     def __init__(self, status: int, message: str, *, retry_after: int | None = None):
+        """`retry_after` is the number of seconds after which the client may try again."""
         super().__init__(message)
         self.status, self.message, self.retry_after = status, message, retry_after
 
 
 TOO_LONG = 431, f"The request line and the headers are longer than {HEAD:,} bytes."
+"""Status and message for a request with a head that is too long."""
 
 
 class _Refused(Exception):
@@ -72,33 +79,44 @@ class _Refused(Exception):
 
 
 class DeadlineProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose clients have `RECEIPT` seconds for a request, `HEAD` bytes for what comes before its body, and
-    `SENDING` seconds to go on reading an answer.
+    """HTTP/1.1 with deadlines and a limited head.
 
-    When there are `CONNECTIONS`, a new one takes the place of that which has waited longest for its client.
+    A client has `RECEIPT` seconds for a request, `HEAD` bytes for what comes before its body, and `SENDING` seconds to
+    go on reading an answer. When there are `CONNECTIONS`, a new one replaces the one that has waited longest for its
+    client.
     """
 
-    _receiving: asyncio.TimerHandle | None = None
-    _sending: asyncio.TimerHandle | None = None
-    _in_head, _parsed, _unparsed, _headers, _hosts = False, 0, 0, 0, 0
-    _refusal: tuple[int, str] | None = None
     waits_since: float | None = None
-    """Time from which the server waits for the client; None while the server works."""
+    """Time since which the server waits for the client; None while the server works."""
+    _receiving: asyncio.TimerHandle | None = None
+    """Timer that ends the connection if a request does not arrive in time."""
+    _sending: asyncio.TimerHandle | None = None
+    """Timer that ends the connection if an answer is not read in time."""
+    _in_head = False
+    """Whether a request has begun but not yet its body."""
+    _parsed = 0
+    """Bytes of the head that the parser has reported."""
+    _unparsed = 0
+    """Bytes that have arrived while the head was incomplete."""
+    _headers = 0
+    """Header lines of the request."""
+    _hosts = 0
+    """Header lines `Host` of the request."""
+    _refusal: tuple[int, str] | None = None
+    """Status and message for a request that is refused by the parser's callbacks."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # asyncio does so only for sockets that name their protocol. Else a body that follows its head in a connection
-        # that is used again waits 40 ms until the client acknowledges the head.
+        # asyncio does so only for sockets that name their protocol. Without it, when a connection is used again, a body
+        # that follows its head waits 40 ms until the client acknowledges the head.
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_request()
         if len(self.connections) >= CONNECTIONS:
-            others = (other for other in self.connections if other is not self and not other.transport.is_closing())
-            waiting = [other for other in others if other.waits_since is not None]
-            if waiting:
-                min(waiting, key=lambda other: other.waits_since).abort()
+            self._abort_longest_waiting()
 
     def on_message_begin(self) -> None:
-        self._in_head, self._parsed, self._unparsed, self._headers, self._hosts = True, 0, 0, 0, 0
+        self._in_head = True
+        self._parsed = self._unparsed = self._headers = self._hosts = 0
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -107,7 +125,7 @@ class DeadlineProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # it follows a body in chunks, and says nothing that is known here
+            return  # a trailer of a body in chunks, which is ignored
         self._count(len(name) + len(value) + 4)
         self._headers += 1
         self._hosts += name.lower() == b"host"
@@ -122,13 +140,13 @@ class DeadlineProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINED:
             self._refuse(429, f"More than {PIPELINED} requests were sent before the first was answered.")
         if not self.url.startswith((b"/", b"*")):
-            self._take_host(httptools.parse_url(self.url))
+            self._replace_host(httptools.parse_url(self.url))
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
         self._unparsed += len(data) if self._in_head else 0
         super().data_received(data)
-        if self._in_head and self._unparsed > HEAD:  # of one line, perhaps, of which the parser says nothing
+        if self._in_head and self._unparsed > HEAD:  # perhaps one line, which the parser reports only at its end
             self._refusal = TOO_LONG
             self.send_400_response("")
         elif self.cycle is not None and not self.cycle.more_body and not self._in_head:
@@ -137,7 +155,7 @@ class DeadlineProtocol(HttpToolsProtocol):
             self._expect_request()
 
     def send_400_response(self, msg: str) -> None:
-        """Say what is wrong with a request, and close the connection."""
+        """Answer with what is wrong with a request, and close the connection."""
         status, message = self._refusal or (400, msg)
         if self.transport.is_closing():
             return
@@ -177,17 +195,29 @@ class DeadlineProtocol(HttpToolsProtocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def _abort_longest_waiting(self) -> None:
+        """Close the other connection that has waited longest for its client, if any waits."""
+        waiting = [
+            connection
+            for connection in self.connections
+            if connection is not self and not connection.transport.is_closing() and connection.waits_since is not None
+        ]
+        if waiting:
+            min(waiting, key=lambda connection: connection.waits_since).abort()
+
     def _count(self, size: int) -> None:
+        """Count bytes of the head, and refuse one that is too long."""
         self._parsed += size
         if self._parsed > HEAD:
             self._refuse(*TOO_LONG)
 
     def _refuse(self, status: int, message: str) -> None:
+        """Stop the parser, which then calls `send_400_response`."""
         self._refusal = status, message
         raise _Refused
 
-    def _take_host(self, target: Any) -> None:
-        """Let the host of an address in the request line count, as HTTP says, and not that of a header line."""
+    def _replace_host(self, target: Any) -> None:
+        """Replace the header `Host` by the host of the address in the request line, which counts according to HTTP."""
         host = b"[%b]" % target.host if b":" in target.host else target.host
         host += b":%d" % target.port if target.port else b""
         self.headers[:] = [(name, host if name == b"host" else value) for name, value in self.headers]

@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus, and what it logs; nothing about who asks or what."""
+"""Counters of a server for Prometheus, and its log. Neither holds anything about clients or their texts."""
 
 import logging
 import traceback
@@ -8,13 +8,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from dragoman.serving.queue import TranslationQueue
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-
+"""Upper bounds of the histogram of response times."""
 
 LOG = logging.getLogger("dragoman.serving")
 
 
 def log_failure(error: BaseException) -> None:
-    """Log which error it was and where, without its message, which may hold what a client sent."""
+    """Log the type of an error and its traceback, without its message, which may hold what a client sent."""
     where = "".join(traceback.format_tb(error.__traceback__))
     LOG.error("A request failed: %s\n%s", type(error).__name__, where)
 
@@ -38,12 +38,12 @@ class Metrics:
         self.sentences = Gauge("dragoman_batched_texts", "Texts translated in them.", registry=self.registry)
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count an answer to a request of a route."""
         self.requests.labels(route, status).inc()
         self.seconds.labels(route).observe(seconds)
 
     def text(self, queue: TranslationQueue) -> bytes:
-        """All of them in the format of Prometheus, with those of a queue."""
+        """All counters in the text format of Prometheus, including those of a queue."""
         self.waiting.set(queue.tokens)
         self.batches.set(queue.batches)
         self.sentences.set(queue.translated)

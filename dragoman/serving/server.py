@@ -1,4 +1,4 @@
-"""The models of a server, and what every API asks of them: translations, languages, documents."""
+"""The models of a server, and what all APIs need of them: translations, languages, documents."""
 
 import asyncio
 import hmac
@@ -32,26 +32,28 @@ T = TypeVar("T")
 Pair = tuple[str, str]
 """Codes of the languages of source and target."""
 DEFAULT = Limits()
-CLEARLY, LEAST = 4, 0.1
-"""How many times likelier than any other the target language has to be, and how likely, for a text to be left as it is.
-Of 190 labels of a page in each of four languages, none is left then that is not in the target language."""
-
-
+CLEARLY = 4
+"""A text is left as it is if the target language is this many times likelier than any other. With this and `LEAST`, of
+190 labels of a page in each of four languages, all that are left are in the target language."""
+LEAST = 0.1
+"""Probability that the target language needs at least for a text to be left as it is."""
+MOST_DETECTED = 20_000
+"""Characters of a document from which its language is detected."""
 COMPARING = 1.0
 """Seconds in which the texts of a request are compared with entries of the memory."""
 
 
 class UnsupportedLanguage(Refusal):
-    """A request for a language that no model of the server has."""
+    """Refusal of a language that no model of the server has."""
 
     def __init__(self, side: str, code: str, detail: str = ""):
-        """`side` is "source" or "target"; the `detail` says how the server came to think so."""
+        """`side` is "source" or "target". `detail` continues the message, for instance if the language was detected."""
         super().__init__(400, f"{code} is not supported{detail}")
         self.side, self.detail = side, detail
 
 
 class Server:
-    """Models by the pair of their languages, and one queue for all."""
+    """Models for pairs of languages, with one queue for all of them."""
 
     def __init__(
         self,
@@ -64,65 +66,75 @@ class Server:
         queue: TranslationQueue | None = None,
         background: Background | None = None,
     ):
-        """`inspector` look into models, if that is wanted. A `queue` is given if its thread loaded the models, and
-        `background` if it was started before.
+        """`inspector` answers questions about what is inside the models, if that is wanted. Give the `queue` if its
+        thread loaded the models, and `background` if it has started already.
 
         Raises `UsageError` for a model that does not know its languages, and for two of one pair.
         """
-        self.models: dict[tuple[str, str], Translator] = {}
+        self.models: dict[Pair, Translator] = {}
         for translator in translators:
             pair = languages_of(translator)
             if pair in self.models:
                 raise UsageError(f"Two models translate from {pair[0]} to {pair[1]}; give one of them.")
             self.models[pair] = translator
-        self.limits, self.keys, self.memory = limits, [key.encode() for key in keys], memory
-        self.queue, self.metrics, self.characters = queue or TranslationQueue(), Metrics(), 0
-        self.background, self.inspector = background or Background(self.queue), inspector
-        kept = memory.languages() if memory else []
+        self.limits = limits
+        self.keys = [key.encode() for key in keys]
+        self.memory = memory
+        self.inspector = inspector
+        self.queue = queue or TranslationQueue()
+        self.background = background or Background(self.queue)
+        self.metrics = Metrics()
+        self.characters = 0
+        """Characters that models have translated."""
+        remembered = memory.languages() if memory else []
         self._remembered = {
-            pair: [pair, *(other for other in kept if self._means(other, pair))] for pair in self.models
+            pair: [pair, *(other for other in remembered if self._is_translated_by(other, pair))]
+            for pair in self.models
         }
-        """For each pair, the codes with which the memory has entries for it: its own first."""
+        """For each pair of languages, the pairs of codes with which the memory has entries for it: its own first."""
 
     @property
     def sources(self) -> list[str]:
-        """The codes of the languages that are translated from."""
+        """Codes of the languages that are translated from."""
         return list(dict.fromkeys(source for source, _ in self.models))
 
     @property
     def all_targets(self) -> list[str]:
-        """The codes of all languages that are translated to."""
+        """Codes of all languages that are translated to."""
         return list(dict.fromkeys(target for _, target in self.models))
 
     def targets(self, source: str) -> list[str]:
-        """The codes of the languages that `source` is translated to."""
-        return [target for other, target in self.models if other == source]
+        """Codes of the languages that `source` is translated to."""
+        return [target for code, target in self.models if code == source]
 
     @property
     def codes(self) -> list[str]:
-        """The codes of all languages that are translated from or to."""
+        """Codes of all languages that are translated from or to."""
         return list(dict.fromkeys([*self.sources, *self.all_targets]))
 
     def languages(self) -> list[dict[str, Any]]:
-        """Code, name and targets of every language; clients look for their target among the codes."""
+        """Code, name and targets of every language, as LibreTranslate lists them.
+
+        Languages that are only translated to are listed, too: clients look for their target among the codes.
+        """
         return [
             {"code": code, "name": english_name(code), "targets": sorted({code, *self.targets(code)})}
             for code in self.codes
         ]
 
     def pair(self, source: str, target: str) -> Pair:
-        """The languages of a request by the codes that the models have, or `AUTO` and the target. Raises `Refusal`."""
-        if source.casefold() == AUTO:
-            own_source = AUTO
-        elif (own_source := served_language(source, self.codes, reads=True)) is None:
+        """The languages of a request by the codes of the models; `AUTO` stays as the source. Raises `Refusal`."""
+        is_auto = source.casefold() == AUTO
+        served_source = AUTO if is_auto else served_language(source, self.codes, reads=True)
+        if served_source is None:
             raise UnsupportedLanguage("source", source)
-        own_target = served_language(target, self.targets(own_source)) or served_language(target, self.codes)
-        if own_target is None:
+        served_target = served_language(target, self.targets(served_source)) or served_language(target, self.codes)
+        if served_target is None:
             raise UnsupportedLanguage("target", target)
-        return own_source, own_target
+        return served_source, served_target
 
     def check_key(self, key: str | None) -> None:
-        """Raise `Refusal` unless the key is one of those that the server was given, if it was."""
+        """Raise `Refusal` if the server was given API keys and this is none of them."""
         if not self.keys:
             return
         if not key:
@@ -132,7 +144,7 @@ class Server:
             raise Refusal(403, "Invalid API key")
 
     def detect(self, text: str, target: str) -> Detected:
-        """The source language of a text: one that is translated to the target, or the target itself.
+        """The most likely language of a text among those that are translated to the target, and the target itself.
 
         Raises `Refusal` for a text that is surely in none of these.
         """
@@ -142,117 +154,126 @@ class Server:
         return detected
 
     async def detect_each(self, texts: Sequence[str], target: str) -> list[Detected]:
-        """The languages of several texts, as `detect` gives them; those of some may be foreign.
+        """The languages of several texts, as `detect` gives them. Some may be languages that are not translated.
 
         Raises `Refusal` if no text with words can be translated.
         """
         languages = await in_turn(partial(self._likely_language, target=target), texts)
-        worded = [language for text, language in zip(texts, languages, strict=True) if has_words([text])]
-        if worded and all(self._is_foreign(language, target) for language in worded):
-            raise self._refusal_of(worded[0], target)
+        of_words = [language for text, language in zip(texts, languages, strict=True) if has_words([text])]
+        if of_words and all(self._is_foreign(language, target) for language in of_words):
+            raise self._refusal_of(of_words[0], target)
         return languages
 
     def _sources(self, target: str) -> list[str]:
-        """The codes of the languages that are translated to the target."""
-        return [source for source, other in self.models if other == target]
+        """Codes of the languages that are translated to the target."""
+        return [source for source, code in self.models if code == target]
 
     def _is_foreign(self, detected: Detected, target: str) -> bool:
+        """Whether a language is neither the target nor translated to it."""
         return detected.language not in (target, *self._sources(target))
 
     def _likely_language(self, text: str, target: str) -> Detected:
-        """The language of a text: one that is translated to the target, the target, or one that it surely is in."""
+        """The most likely language of a text among those that are translated to the target, and the target itself; or
+        another language if the text surely is in none of them."""
         sources = self._sources(target)
         languages = list(dict.fromkeys([*sources, target]))
-        if foreign := foreign_language(text, languages):
+        foreign = foreign_language(text, languages)
+        if foreign:
             return foreign
         detected = detect_among(text, languages)
-        if detected.language == target and sources:
-            best = detect_among(text, sources)
-            return detected if detected.confidence >= max(LEAST, CLEARLY * best.confidence) else best
-        return detected
+        if detected.language != target or not sources:
+            return detected
+        best_source = detect_among(text, sources)
+        is_clear = detected.confidence >= max(LEAST, CLEARLY * best_source.confidence)
+        return detected if is_clear else best_source
 
     def _refusal_of(self, foreign: Detected, target: str) -> Refusal:
-        """Why a text is not translated that is in another language than those that are translated to the target."""
+        """The refusal of a text in a language that is not translated to the target."""
         if foreign.confidence < LIKELY:
             detail = f": the text is in no language from which this server translates to {english_name(target)}"
             return UnsupportedLanguage("source", AUTO, detail)
-        served = next((code for code in self.codes if close(two_letters(code), foreign.language)), None)
-        if served is not None:
-            return not_available(served, target)
+        for code in self.codes:
+            if close(two_letters(code), foreign.language):
+                return not_available(code, target)
         name = english_name(foreign.language)
         detail = f": the text seems to be in {name}; if it is not, say its language instead of {AUTO}"
         return UnsupportedLanguage("source", foreign.language, detail)
 
     def detections(self, text: str) -> list[Detected]:
-        """The likely languages of a text, best first: those of the server, unless it is surely in none of them."""
+        """The likely languages of a text, most likely first: only those of the server, unless it is surely in none of
+        them."""
         likely = detect(text)
         if not likely or foreign_language(text, self.codes):
             return likely
-        served = {served_language(language, self.codes, reads=True): share for language, share in likely}
+        shares = {served_language(language, self.codes, reads=True): share for language, share in likely}
         best = detect_among(text, self.codes)
-        others = [Detected(code, share) for code, share in served.items() if code and code != best.language]
+        others = [Detected(code, share) for code, share in shares.items() if code and code != best.language]
         return [best, *others]
 
     async def translate(self, request: TextRequest) -> list[Answer]:
-        """The translations of all texts. Raises `Refusal`.
+        """The answers to all texts of a request, in their order. Raises `Refusal`.
 
         With `AUTO`, a text in a language that is not translated to the target is left as it is, if others are not.
         """
         request = self.check(request)
-        languages: list[Detected] | None = None
-        sources = [request.source] * len(request.texts)
-        if request.source == AUTO:
-            texts = [*map(without_tags, request.texts)] if request.reader else request.texts
-            languages = await self.detect_each(texts, request.target)
-            sources = [detected.language for detected in languages]
-        rows: dict[str, list[int]] = {}
-        for row, source in enumerate(sources):
-            rows.setdefault(source, []).append(row)
-        answers = await _together(
-            self._translated(source, [request.texts[row] for row in numbers], request)
-            for source, numbers in rows.items()
+        if request.source != AUTO:
+            return await self._translated(request.source, request.texts, request)
+        texts = [without_tags(text) for text in request.texts] if request.reader else request.texts
+        detected = await self.detect_each(texts, request.target)
+        rows_of_language: dict[str, list[int]] = {}
+        for row, (language, _confidence) in enumerate(detected):
+            rows_of_language.setdefault(language, []).append(row)
+        answers_of_languages = await _gather(
+            self._translated(language, [request.texts[row] for row in rows], request)
+            for language, rows in rows_of_language.items()
         )
-        by_row = dict(zip(chain(*rows.values()), chain(*answers), strict=True))
-        if languages is None:
-            return [by_row[row] for row in range(len(sources))]
-        return [replace(by_row[row], detected=detected) for row, detected in enumerate(languages)]
+        answers: dict[int, Answer] = {}
+        for rows, language_answers in zip(rows_of_language.values(), answers_of_languages, strict=True):
+            answers.update(zip(rows, language_answers, strict=True))
+        return [replace(answers[row], detected=language) for row, language in enumerate(detected)]
 
     async def document(self, content: bytes, name: str, languages: Pair) -> TranslatedDocument:
-        """A document in the other language, as `pair_of_document` gives them. Raises `Refusal`."""
-        name, seconds = Path(name).name, self.limits.document_seconds
+        """A translated document, for `languages` as `pair_of_document` gives them. Raises `Refusal`."""
         translator = self.model(*languages)
-        work = partial(_document, content, name, languages)
-        known = self._memory_of(languages) if self.memory else None
-        run = self.background.run(DOCUMENTS, work, translator, translator.decoding, seconds=seconds, known=known)
-        return await _answered(run)
+        translation = self.background.run(
+            DOCUMENTS,
+            partial(translate_document, content, Path(name).name, languages),
+            translator,
+            translator.decoding,
+            seconds=self.limits.document_seconds,
+            known=self._memory_lookup(languages),
+        )
+        return await _result_or_refusal(translation)
 
     async def pair_of_document(self, content: bytes, name: str, source: str, target: str) -> Pair:
-        """The languages of the translation of a document, its own found if it is `AUTO`. Raises `Refusal`."""
+        """The languages of the translation of a document. With `AUTO`, its language is detected. Raises `Refusal`."""
         source, target = self.pair(source, target)
         if source != AUTO:
             return source, target
         read = partial(texts_of, content, Path(name).name)
-        texts = await _answered(self.background.read(DOCUMENTS, read, seconds=self.limits.document_seconds))
-        text = "\n".join(texts)[:20_000]
-        return (await asyncio.to_thread(self.detect, text, target)).language, target
+        reading = self.background.read(DOCUMENTS, read, seconds=self.limits.document_seconds)
+        texts = await _result_or_refusal(reading)
+        text = "\n".join(texts)[:MOST_DETECTED]
+        detected = await asyncio.to_thread(self.detect, text, target)
+        return detected.language, target
 
     async def translations(
         self, translator: Translator, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] = ()
     ) -> list[Translation]:
-        """The translations of texts by the queue. Raises `Refusal`."""
+        """The translations of texts, through the queue. Raises `Refusal`."""
         seconds = self.limits.seconds
 
-        async def work() -> list[Translation]:
+        async def submit() -> list[Translation]:
             future = self.queue.submit(translator, texts, config, seconds=seconds, prefixes=prefixes)
-            # A batch that is being computed does not end in time; nobody waits for it longer than others.
+            # A batch that is being computed may end later. Its client does not wait for it any longer than others.
             return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
-        return await _answered(work())
+        return await _result_or_refusal(submit())
 
     def check(self, request: TextRequest) -> TextRequest:
-        """The request with the server's own codes of its languages.
+        """The request, its languages given by the codes of the models.
 
-        Raises `Refusal` for what is too much, or not supported.
+        Raises `Refusal` for a request that is too large or asks for something that is not supported.
         """
         limits = self.limits
         self.check_texts(request.texts)
@@ -267,13 +288,13 @@ class Server:
         return replace(request, source=source, target=target)
 
     def _check_terms(self, options: dict[str, Any]) -> None:
-        """Raise `Refusal` for too many or too long terms, or a too long prefix."""
-        glossary, forbidden, prefix = (options.get(name) for name in ("glossary", "forbid", "prefix"))
+        """Raise `Refusal` for too many or too long terms, or a prefix that is too long."""
+        glossary, forbidden, prefix = options.get("glossary"), options.get("forbid"), options.get("prefix")
         self.check_texts([str(option) for option in (glossary, forbidden, prefix) if option])
         limits = self.limits
         for terms in (glossary, forbidden):
             if not isinstance(terms, dict | list):
-                continue  # the search says what it must be
+                continue  # `DecodingConfig` says what it must be
             if len(terms) > limits.terms:
                 raise Refusal(
                     400, f"Invalid request: a glossary may have {limits.terms} terms, and so may what is forbidden"
@@ -290,90 +311,115 @@ class Server:
                 raise Refusal(400, f"Invalid request: request ({size}) exceeds text limit ({limit})")
 
     def model(self, source: str, target: str) -> Translator:
-        """The model from one language to another, by the server's codes. Raises `Refusal`."""
+        """The model from one language to another, by the codes of the models. Raises `Refusal`."""
         if (source, target) not in self.models:
             raise not_available(source, target)
         return self.models[source, target]
 
-    async def _translated(self, source: str, texts: list[str], request: TextRequest) -> list[Answer]:
+    async def _translated(self, source: str, texts: Sequence[str], request: TextRequest) -> list[Answer]:
         """The answers to texts of one language: from the memory, or from the model."""
         pair = source, request.target
         if pair not in self.models:  # the target language, or one that is not translated to it
             return [Answer(text, []) for text in texts]
         known: list[str | None] = [None] * len(texts)
-        if self.memory and not request.reader:
-            find = self._memory_of(pair)
-            known = await asyncio.to_thread(lambda: list(map(find, texts)))
-        unknown = [text for text, target in zip(texts, known, strict=True) if target is None]
+        find = self._memory_lookup(pair)
+        if find and not request.reader:  # the parts of texts with tags are looked up one by one
+            known = await asyncio.to_thread(lambda: [find(text) for text in texts])
+        unknown = [text for text, translation in zip(texts, known, strict=True) if translation is None]
         computed = iter(await self._computed(source, unknown, request))
-        answers = [next(computed) if target is None else Answer(target, [], from_memory=True) for target in known]
+        answers = []
+        for translation in known:
+            if translation is None:
+                answers.append(next(computed))
+            else:
+                answers.append(Answer(translation, [], from_memory=True))
         if self.memory and request.similar:
-            most, until = min(request.similar, self.limits.alternatives), time.monotonic() + COMPARING
-            similar = await in_turn(partial(self._similar, languages=pair, most=most, until=until), texts)
+            most = min(request.similar, self.limits.alternatives)
+            compare = partial(self._similar, languages=pair, most=most, until=time.monotonic() + COMPARING)
+            similar = await in_turn(compare, texts)
             answers = [replace(answer, similar=entries) for answer, entries in zip(answers, similar, strict=True)]
         return answers
 
-    def _memory_of(self, languages: Pair) -> Callable[[str], str | None]:
-        """A function that gives the translation which the memory has of a text."""
+    def _memory_lookup(self, languages: Pair) -> Callable[[str], str | None] | None:
+        """A function that returns the translation of a text which the memory has; None for a server without memory."""
         if self.memory is None:
-            return lambda text: None
+            return None
         memory, pairs = self.memory, self._remembered[languages]
 
         def find(text: str) -> str | None:
-            found = (memory.find(pair, text) for pair in pairs)
-            return next((target for target in found if target is not None), None)
+            for pair in pairs:
+                translation = memory.find(pair, text)
+                if translation is not None:
+                    return translation
+            return None
 
         return find
 
-    def _means(self, other: Pair, pair: Pair) -> bool:
-        """Whether a request with other codes, such as those of an earlier model, is one for this pair."""
-        source = served_language(other[0], self.codes, reads=True)
-        return other != pair == (source, served_language(other[1], self.targets(pair[0])))
+    def _is_translated_by(self, codes: Pair, pair: Pair) -> bool:
+        """Whether requests with other codes, such as those of an earlier model, go to the model of `pair`."""
+        if codes == pair:
+            return False
+        source = served_language(codes[0], self.codes, reads=True)
+        target = served_language(codes[1], self.targets(pair[0]))
+        return (source, target) == pair
 
     def _similar(self, text: str, *, languages: Pair, most: int, until: float) -> list[Similar]:
-        """The entries of the memory that are closest to a text, of those that can be compared until a time."""
+        """The entries of the memory that are most similar to a text, among those that can be compared by `until`, a
+        time of `time.monotonic`."""
         entries: list[Similar] = []
         for pair in self._remembered[languages]:
             seconds = until - time.monotonic()
-            entries += self.memory.similar(pair, text, most, seconds=seconds) if seconds > 0 else []
+            if seconds > 0:
+                entries += self.memory.similar(pair, text, most, seconds=seconds)
         return sorted(entries, key=lambda entry: -entry.similarity)[:most]
 
     async def _computed(self, source: str, texts: list[str], request: TextRequest) -> list[Answer]:
+        """The answers of the model to texts of one language."""
         translator = self.model(source, request.target)
         config = self._config(translator, request)
         characters = sum(map(len, texts))
         self.characters += characters
         self.metrics.characters.labels(source, request.target).inc(characters)
         if request.reader:
-            known = self._memory_of((source, request.target)) if self.memory else None
-            work, seconds = partial(_pages, texts, request.reader), self.limits.seconds
-            return await _answered(self.background.run(PAGES, work, translator, config, seconds=seconds, known=known))
-        translations = await self.translations(translator, texts, config)
-        return [Answer(found.text, _others(found), found.score, found.alignment) for found in translations]
+            pages = self.background.run(
+                PAGES,
+                partial(_translate_pages, texts, request.reader),
+                translator,
+                config,
+                seconds=self.limits.seconds,
+                known=self._memory_lookup((source, request.target)),
+            )
+            return await _result_or_refusal(pages)
+        return [
+            Answer(translation.text, _distinct_alternatives(translation), translation.score, translation.alignment)
+            for translation in await self.translations(translator, texts, config)
+        ]
 
     def _config(self, translator: Translator, request: TextRequest) -> DecodingConfig:
+        """The search of a model with the options of a request. Raises `Refusal`."""
         if not request.options and not request.alternatives:
             return translator.decoding
-        number = 1 if request.reader else request.alternatives + 1
+        n_best = 1 if request.reader else request.alternatives + 1
         options = translator.decoding.model_dump() | {"n_best": 1} | request.options
         diversity = options.pop("diversity")
         try:
-            config = DecodingConfig.validate(options)
-            beams = math.ceil(config.beam_size / number) * number if diversity else max(config.beam_size, number)
-            return DecodingConfig.validate(options | {"n_best": number, "beam_size": beams, "diversity": diversity})
+            beam_size = DecodingConfig.validate(options).beam_size
+            # With diversity, each of the `n_best` groups has as many hypotheses.
+            beam_size = math.ceil(beam_size / n_best) * n_best if diversity else max(beam_size, n_best)
+            return DecodingConfig.validate(options | {"n_best": n_best, "beam_size": beam_size, "diversity": diversity})
         except UsageError as error:
             raise Refusal(400, f"Invalid request: {error}") from None
 
     def close(self) -> None:
-        """Finish what was accepted, and take nothing more."""
+        """Accept no more requests, and finish those that were accepted."""
         if self.inspector:
             self.inspector.close()
         self.background.close()
         self.queue.close()
 
 
-def languages_of(translator: Translator) -> tuple[str, str]:
-    """The codes of the languages of a model. Raises `UsageError` for one that does not know them."""
+def languages_of(translator: Translator) -> Pair:
+    """Codes of the languages of a model. Raises `UsageError` for one that does not know them."""
     source, target = translator.languages
     if not source or not target:
         raise UsageError("A model does not know its languages; give them as MODEL:en,fr.")
@@ -381,27 +427,26 @@ def languages_of(translator: Translator) -> tuple[str, str]:
 
 
 def not_available(source: str, target: str) -> Refusal:
-    """The refusal of a pair of languages of which the server has both, but no model between them."""
-    names = [f"{english_name(code)} ({code})" for code in (target, source)]
-    return Refusal(400, f"{names[0]} is not available as a target language from {names[1]}")
+    """The refusal of a pair of languages that the server both has, but without a model between them."""
+    target_name, source_name = (f"{english_name(code)} ({code})" for code in (target, source))
+    return Refusal(400, f"{target_name} is not available as a target language from {source_name}")
 
 
-def _others(translation: Translation) -> list[Translation]:
-    """The alternatives of a translation whose texts differ from it and from each other."""
-    different = {translation.text: translation}
-    for other in translation.alternatives or []:
-        different.setdefault(other.text, other)
-    return [other for text, other in different.items() if text and text != translation.text]
+def _distinct_alternatives(translation: Translation) -> list[Translation]:
+    """The alternatives of a translation whose texts differ from it and from each other. Empty ones are left out."""
+    texts = {"", translation.text}
+    distinct = []
+    for alternative in translation.alternatives or []:
+        if alternative.text not in texts:
+            texts.add(alternative.text)
+            distinct.append(alternative)
+    return distinct
 
 
-def _document(content: bytes, name: str, languages: Pair, engine: Engine) -> TranslatedDocument:
-    return translate_document(content, name, languages, engine)
-
-
-def _pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engine) -> list[Answer]:
+def _translate_pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engine) -> list[Answer]:
     """The answers to texts with tags. Raises `DataError`."""
     try:
-        pages = list(map(reader, texts))
+        pages = [reader(text) for text in texts]
         translated = translate_documents(pages, engine)
         pairs = zip(translated, pages, strict=True)
         return [Answer(text, [], from_memory=is_known(page, engine)) for text, page in pairs]
@@ -412,18 +457,18 @@ def _pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engi
 
 
 def busy(seconds: int) -> Refusal:
-    """What is said when there is too much to do, for so long."""
+    """The refusal of a request for which there is no time; the client may try again in so many seconds."""
     return Refusal(503, "The server has more to translate than it can; try again later", retry_after=seconds)
 
 
 async def in_turn(work: Callable[[str], T], texts: Sequence[str]) -> list[T]:
-    """The results of `work` in a thread, one after another. If it is cancelled, no other begins."""
+    """The results of `work` for each text, in threads, one after another. After a cancellation no other one begins."""
     return [await asyncio.to_thread(work, text) for text in texts]
 
 
-async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of `work` at the same time. If one fails, nobody waits for the others, and they are cancelled."""
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
+async def _gather(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of coroutines that run at the same time. If one fails, the others are cancelled."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -431,10 +476,10 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
 
 
-async def _answered(work: Awaitable[T]) -> T:
-    """The result of a translation. Raises `Refusal`."""
+async def _result_or_refusal(translation: Awaitable[T]) -> T:
+    """The result of a translation, its errors turned into `Refusal`. Raises `ResourceError`, too."""
     try:
-        return await work
+        return await translation
     except QueueFull as error:
         raise busy(error.seconds) from None
     except (DeadlinePassed, TimeoutError):

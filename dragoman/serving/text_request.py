@@ -1,4 +1,4 @@
-"""A request to translate texts and its answers, in the form that all APIs share."""
+"""A request to translate texts, and the answers to it, as all APIs share them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,23 +10,26 @@ from dragoman.serving.detection import Detected
 from dragoman.storage.memory import Similar
 
 AUTO = "auto"
-"""Given as the source language, it has the language of each text detected."""
+"""Source language of a request that has the language of each text detected."""
 
 
 @dataclass(frozen=True)
 class TextRequest:
-    """Texts to translate, and how."""
+    """Texts to translate, with their languages and the options of the translation."""
 
     texts: Sequence[str]
     source: str
+    """Code of the language, or `AUTO`."""
     target: str
+    """Code of the language."""
     reader: Callable[[str], Document] | None = None
-    """Reads texts with tags, such as `read_html`; None for plain text."""
+    """Function that reads texts with tags, such as `read_html`; None for plain text."""
     alternatives: int = 0
+    """Further translations of each text."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Fields of `DecodingConfig`."""
+    """Fields of `DecodingConfig` that the request sets."""
     similar: int = 0
-    """Entries of the memory that are shown with each text, at most."""
+    """Similar entries of the translation memory that are shown with each text, at most."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,16 @@ class Answer:
     """The translation of a text."""
 
     text: str
+    """The translation."""
     alternatives: list[Translation]
+    """Further translations, the best first."""
     score: float | None = None
     """Log-probability divided by the length, if a model translated it."""
     alignment: list[tuple[int, int]] | None = None
-    """Source and target words, from 0, that belong together, if they were asked for."""
+    """Pairs of source word and target word, counted from 0, that belong together; None if not asked for."""
     detected: Detected | None = None
-    """The language of the source, if it was to be detected."""
+    """Detected language of the text; None if the request named it."""
     from_memory: bool = False
-    """Whether the memory had it; of a text with tags, all of its parts."""
+    """Whether the translation is from the memory: for a text with tags, that of all its parts."""
     similar: Sequence[Similar] = ()
+    """Entries of the memory that are similar to the text, the most similar first."""

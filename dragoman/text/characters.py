@@ -8,15 +8,15 @@ BOM = "\ufeff"
 WIDE = "[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
 """Chinese and Japanese characters and their punctuation, which have no spaces between them, as a pattern."""
 FIRST_DENSE = "\u2e80"
-"""Behind it Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
+"""From here on Unicode has Chinese, Japanese and Korean, whose characters are words or syllables, not letters."""
 CHARACTERS, DENSE_CHARACTERS = 4.0, 1.7
-"""Characters in a token: 3.1 to 4.8 were measured in ten languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
+"""Characters of a token: 3.1 to 4.8 were measured in ten languages with letters, 1.4 in Chinese, 2.0 in Japanese."""
 OPEN, CLOSE = "\ufdee", "\ufdef"
-"""What is around a label (see `dragoman.text.labels`)."""
+"""Begin and end of a label (see `dragoman.text.labels`)."""
 INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-"""Characters that take no room, such as the soft hyphen and the zero-width space, as a part of a character class."""
+"""Characters without width, such as the soft hyphen and the zero-width space, as a part of a character class."""
 NO_WORDS = "ªº"
-"""Letters in the eyes of Unicode that say no word: those of 1º and 2ª."""
+"""Letters by Unicode that are no part of words: those of 1º and 2ª."""
 _LABEL = re.compile(f"{OPEN}[a-z0-9-]* [a-z0-9-]+{CLOSE}")
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
 _WIDE_BREAK = re.compile(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
@@ -31,9 +31,9 @@ def normalised(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text with each line break, and the spaces around it, as one space, or none within Chinese and Japanese.
+    """The text with each line break, and the spaces around it, as one space, or none within Chinese and Japanese.
 
-    N lines in must stay N lines out.
+    So the translation of a line is a line.
     """
     return _LINE_BREAK.sub(" ", _WIDE_BREAK.sub("", text)) if "\n" in text else text
 
@@ -49,14 +49,14 @@ def has_letters(text: str) -> bool:
 
 
 def well_formed(text: str) -> str:
-    """Text that can be written: what JSON may hold of half a character becomes U+FFFD."""
+    """Text that can be encoded: a lone surrogate, which JSON may hold, becomes U+FFFD."""
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def cut_label(text: str) -> tuple[str, str]:
     """The label of languages that a text begins with, or nothing, and the text without it."""
-    found = _LABEL.match(text) if text.startswith(OPEN) else None
-    return (found[0], text[found.end() :]) if found else ("", text)
+    label = _LABEL.match(text) if text.startswith(OPEN) else None
+    return (label[0], text[label.end() :]) if label else ("", text)
 
 
 def without_label(text: str) -> str:
@@ -80,13 +80,15 @@ def folded(source: str) -> str:
 
 
 def sentence_hash(source: str) -> bytes:
+    """Hash of a source sentence that is the same for all that `folded` makes equal."""
     return text_hash(folded(source))
 
 
 def text_hash(text: str, key: bytes = b"") -> bytes:
+    """Hash of 8 bytes, the same in every process."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8, key=key).digest()
 
 
 def expected_tokens(text: str) -> float:
-    """About how many tokens a vocabulary of some thousands makes of a text."""
+    """Estimate of the number of tokens of a text, with a vocabulary of some thousands."""
     return len(text) / (DENSE_CHARACTERS if max(text, default="") >= FIRST_DENSE else CHARACTERS)

@@ -1,5 +1,6 @@
 """The language of a text, identified by py3langid, offline."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from tempfile import gettempdir
@@ -14,9 +15,9 @@ SURE = 0.95
 """Probability above which a single line counts as another language."""
 NO_LANGUAGE = "zxx"
 SHORTEST = 20
-"""Bytes of letters below which no text is foreign: of clean texts with 8 to 12 bytes, 1 in 150 would be."""
+"""Bytes of letters below which no text counts as foreign: of clean texts with 8 to 12 bytes, 1 in 150 would."""
 UNLIKELY = 0.01
-"""Probability of its own language below which a text is foreign."""
+"""Probability of the expected language below which a text counts as foreign."""
 
 
 @cache
@@ -43,22 +44,34 @@ def sure_language(text: str) -> str | None:
 def is_foreign(text: str, language: str | None, other: str) -> bool:
     """Whether a text can hardly be in this language, nor in one close to it; never for a language that is not known.
 
-    What it shares with the `other` side of its pair, such as names, does not count. Which other language it is in need
-    not be clear: a line that mixes two is foreign to a third.
+    Words that the `other` side of its pair has too, such as names, do not count. It need not be clear which other
+    language the text is in: a line that mixes two is foreign to a third.
     """
     code = known_code(language, known_languages())
-    if code is None or _may_be(text, code):  # most texts; what comes now takes longer
+    if code is None or _may_be(text, code):  # most texts; the rest takes longer
         return False
+    distinct_text = _without_words_of(other, text)
+    letters = "".join(filter(str.isalpha, distinct_text))
+    if len(letters.encode()) < SHORTEST or _may_be(distinct_text, code):
+        return False
+    ranked = identifier().rank(distinct_text)
+    return sum(probability for candidate, probability in ranked if close(candidate, code)) < UNLIKELY
+
+
+def _without_words_of(other: str, text: str) -> str:
+    """The text without the words that another one has too."""
     shared = frozenset(WORD.findall(other.casefold()))
-    # Characters of scripts without spaces are no words.
-    own = WORD.sub(lambda word: "" if len(word[0]) > 1 and word[0].casefold() in shared else word[0], text)
-    letters = "".join(filter(str.isalpha, own))
-    if len(letters.encode()) < SHORTEST or _may_be(own, code):
-        return False
-    return sum(probability for found, probability in identifier().rank(own) if close(found, code)) < UNLIKELY
+
+    def kept(match: re.Match[str]) -> str:
+        word = match[0]
+        # Characters of scripts without spaces are no words.
+        return "" if len(word) > 1 and word.casefold() in shared else word
+
+    return WORD.sub(kept, text)
 
 
 def _may_be(text: str, code: str) -> bool:
+    """Whether the likeliest language of a text is this one, close to it, or none."""
     likeliest, _ = identifier().classify(text)
     return likeliest == NO_LANGUAGE or close(likeliest, code)
 

@@ -17,19 +17,19 @@ def label(source: str | None, target: str) -> str:
 
 
 def label_of_target(source: str | None, written: str) -> str | None:
-    """The label of a pair whose target language a table names, such as "de" or "German"; None for what is no name."""
+    """The label of a pair whose target language is `written` in a table, as "de" or "German"; None if it is no name."""
     return label(source, written) if CODE.fullmatch(plain_code(written.strip())) else None
 
 
-def languages_in(found: str) -> tuple[str | None, str]:
+def languages_in(label: str) -> tuple[str | None, str]:
     """Source and target language of a label."""
-    source, target = found.strip(OPEN + CLOSE).split(" ")
+    source, target = label.strip(OPEN + CLOSE).split(" ")
     return source or None, target
 
 
-def name_of(found: str) -> str:
+def name_of(label: str) -> str:
     """The languages of a label as people write them, such as en-de."""
-    return "-".join(filter(None, languages_in(found)))
+    return "-".join(filter(None, languages_in(label)))
 
 
 def token(language: str) -> str:
@@ -38,19 +38,22 @@ def token(language: str) -> str:
 
 
 def readable(text: str) -> str:
-    """A text with the token of its label in place of it."""
-    found, rest = cut_label(text)
-    return f"{token(languages_in(found)[1])} {rest}" if found else text
+    """The text with its label as a token that people can read, such as "<2de>"."""
+    label, rest = cut_label(text)
+    if not label:
+        return text
+    _, target = languages_in(label)
+    return f"{token(target)} {rest}"
 
 
 def several_targets(directions: Iterable[tuple[str | None, str]]) -> str:
-    """What is said when nothing tells into which of its languages a model is to translate."""
+    """Error message for a model of several target languages when none of them was chosen."""
     targets = ", ".join(dict.fromkeys(target for _, target in directions))
-    how = "with --to CODE, in `export` with --languages SOURCE,CODE, in Python with languages=(None, CODE)"
-    return f"This model translates into {targets}; choose one {how}."
+    options = "with --to CODE, in `export` with --languages SOURCE,CODE, in Python with languages=(None, CODE)"
+    return f"This model translates into {targets}; choose one {options}."
 
 
 def only(values: Iterable[str | None]) -> str | None:
-    """The value that all of these are; None if there are several."""
+    """The value that all of these have; None if they differ."""
     different = {*values}
     return different.pop() if len(different) == 1 else None

@@ -1,5 +1,7 @@
-"""What is done to a sentence before it is encoded, and undone in its translation: normal form, characters, case,
-placeholders, final stops."""
+"""Preprocessing of a sentence before it is encoded: normal form, characters, case, placeholders, final stops.
+
+What it takes out of the sentence is put back into the translation.
+"""
 
 import re
 from collections import Counter
@@ -35,9 +37,9 @@ class SourceStyle(BaseModel, extra="forbid"):
 
     case: CaseTable = CaseTable()
     translated: list[str] = []
-    """What looks like a placeholder, but the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
+    """Texts like placeholders that the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
     punctuation: Literal["moses"] | None = None
-    """Rules by which quotation marks, spaces around marks and the like were made the same: those of Moses, or none."""
+    """Rules that make quotation marks, spaces around marks and the like the same: those of Moses, or none."""
     characters: list[str] = []
     """Characters that sources have often enough for a model to learn them, and sequences of them (see
     `dragoman.text.spelling`), the most frequent first. There are none where nobody counted."""
@@ -49,23 +51,24 @@ class SourceStyle(BaseModel, extra="forbid"):
     @classmethod
     def learn(cls, pairs: Iterable[tuple[str, str]]) -> Self:
         """Count in one pass over training pairs."""
-        copies, stops, characters, number = CopyCounts(), StopCounts(), Counter[str](), 0
+        copies, stops, characters = CopyCounts(), StopCounts(), Counter[str]()
+        num_sources = 0
 
-        def sources() -> Iterator[str]:
-            nonlocal number
+        def counted_sources() -> Iterator[str]:
+            nonlocal num_sources
             for source, target in pairs:
-                number += 1
+                num_sources += 1
                 copies.add(source, target)
                 text = cut_label(source)[1]
                 stops.add(text, target)
                 count_spellings(characters, text)
                 yield source
 
-        case = CaseTable.learn(sources())
+        case = CaseTable.learn(counted_sources())
         return cls(
             case=case,
             translated=copies.translated(),
-            characters=known_spellings(characters, number),
+            characters=known_spellings(characters, num_sources),
             stop=stops.usual_stop(),
             adds_stops=stops.are_added(),
         )
@@ -92,24 +95,25 @@ class Preprocessor:
     """Prepares sentences for a model, and restores in translations what preparing took out."""
 
     def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
-        """`tokenizer` is that of the sources, and tells whether placeholders are masked."""
+        """`tokenizer` is the one of the sources; placeholders are masked if it has slots for them."""
         source_language, self._target_language = languages
         self._normalised = source_rules(style, source_language, tokenizer)
         self._stop, self._adds_stops = style.stop, style.adds_stops
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         # A tokenizer that says one language already needs no label.
         self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
-        self._masks, self._excluded = tokenizer.placeholders, {*tokenizer.symbols, *style.translated}
+        self._masks_placeholders = tokenizer.placeholders
+        self._excluded = {*tokenizer.symbols, *style.translated}
 
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
-        label, sentence = self._cut(sentence)
+        label, sentence = self._cut_label(sentence)
         text = with_stop(self._normalised(sentence), self._stop)
         text, capitals = self._truecaser(text)
-        prepared = mask(text, self._excluded.union(excluded)) if self._masks else Prepared(text)
+        prepared = mask(text, self._excluded.union(excluded)) if self._masks_placeholders else Prepared(text)
         return replace(prepared, text=label + prepared.text, capitals=capitals)
 
-    def _cut(self, sentence: str) -> tuple[str, str]:
+    def _cut_label(self, sentence: str) -> tuple[str, str]:
         """The label that the tokenizer needs, and the sentence. Raises `UsageError` if it lacks one."""
         label, text = cut_label(sentence)
         if self._targets and not label:
@@ -118,32 +122,38 @@ class Preprocessor:
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""
-        label, source = self._cut(source)
+        label, source = self._cut_label(source)
         source, target = self._truecaser(self._normalised(source))[0], normalised(target)
-        if self._masks:
+        if self._masks_placeholders:
             source, target = mask_pair(source, target, self._excluded)
         return label + source, target
 
     def prefix(self, text: str, source: Prepared) -> str:
         """The beginning of a translation as it is encoded."""
-        return mask_translation(normalised(text), source) if self._masks else normalised(text)
+        return mask_translation(normalised(text), source) if self._masks_placeholders else normalised(text)
 
     def restored(self, translation: str, source: Prepared) -> str:
         """A decoded translation with the values of its slots, in capitals if its source was."""
-        translation = in_capitals(translation, self._target_language) if source.capitals else translation
-        return unmask(translation, source) if self._masks else translation
+        if source.capitals:
+            translation = in_capitals(translation, self._target_language)
+        return unmask(translation, source) if self._masks_placeholders else translation
 
     def finished(self, translation: str, source: str) -> str:
         """A whole translation without a final stop that its source does not have."""
-        # A model that was not trained here is to say what it says elsewhere.
+        # A pretrained model, whose style has no stop, keeps the stops that it writes elsewhere.
         return without_added_stop(translation, source) if self._stop and not self._adds_stops else translation
 
 
 def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:
-    """`normalised`, with known characters only, or by the rules for punctuation that a style has; some of these are of
-    one language. Training and translating prepare sources by the same rules."""
+    """Function that normalises a source, by which training and translating prepare sources in the same way.
+
+    It respells unknown characters, or applies the rules for punctuation of a style, some of which depend on the
+    language.
+    """
     if style.punctuation is None:
-        verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM]) if tokenizer.placeholders else ""
+        verbatim = ""
+        if tokenizer.placeholders:
+            verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM])
         speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
         return lambda text: speller(normalised(text))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")

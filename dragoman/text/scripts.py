@@ -1,4 +1,4 @@
-"""Scripts that do not show words by spaces, the languages that are written in them, and words in any script."""
+"""Words in any script, scripts that do not separate words by spaces, and the languages that are written in them."""
 
 import re
 import unicodedata
@@ -29,14 +29,14 @@ WORD = re.compile(rf"{_UNSPACED}{_MARK}*|(?:{_SPACED})+|[^\w\s]")
 
 
 def whole(pattern: str, text: str) -> str:
-    """The pattern of a text that is found as a whole word, as far as the script shows where words begin and end."""
+    """The pattern of a text, restricted to whole words as far as the script shows where words begin and end."""
     before = "" if not text or _UNSPACED_LETTER.match(text) else f"(?<!{_SPACED})"
     after = "" if not text or is_unspaced(text[-2:]) else f"(?!{_SPACED})"
     return f"{before}(?:{pattern}){after}(?!{_MARK})"
 
 
 def script(letter: str) -> str:
-    """What the Unicode name of a letter begins with: LATIN, CJK, HIRAGANA."""
+    """The first word of the Unicode name of a letter: LATIN, CJK, HIRAGANA."""
     return unicodedata.name(letter, "").partition(" ")[0]
 
 
@@ -52,7 +52,9 @@ def unspaced_language(code: str | None, texts: Iterable[str]) -> str | None:
     """
     if named := known_code(code, frozenset(LANGUAGES.values())):
         return named
-    languages = Counter(LANGUAGES.get(script(letter)) for text in texts for letter in text if letter.isalpha())
+    languages: Counter[str | None] = Counter()
+    for text in texts:
+        languages.update(LANGUAGES.get(script(letter)) for letter in text if letter.isalpha())
     if languages["ja"] > languages["zh"] / 10:  # Japanese has Chinese characters too, Chinese has no kana
         languages["ja"] += languages.pop("zh", 0)
     return max(languages, key=languages.__getitem__, default=None)

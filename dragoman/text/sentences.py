@@ -11,7 +11,7 @@ from dragoman.text.language_codes import two_letters
 from dragoman.text.scripts import is_unspaced
 
 BLOCK = 4_000
-"""Characters that sentencex is given at once: among quotation marks, its time grows with their square."""
+"""Most characters that sentencex reads at once: among quotation marks, its time grows with their square."""
 # Text that sentencex misreads: other spaces, as in "A\u202f.", the apostrophe of "l'art. 3", and words that it takes
 # for states, such as Maine.
 _MISREAD = re.compile(r"[^\S \n]|(?<=\b[dlDL])['’](?=\w)|\b(?:fed|ill|mag|may|me|mich|miss)(?=\.)")
@@ -45,29 +45,42 @@ def split(text: str, language: str | None) -> list[str]:
     none: a sentence too long is translated better than half a sentence.
     """
     language = two_letters(language) if language else "en"
-    read = _MISREAD.sub(
-        lambda match: ("x" if match[0].isalpha() else " ") * len(match[0]), well_formed(text)
-    ).translate(_KHMER_STOPS)
-    ends = _ends(read, language)
+    readable = _MISREAD.sub(_harmless, well_formed(text)).translate(_KHMER_STOPS)
+    ends = _ends(readable, language)
     if len(ends) < 2:
         return [text]
     # The lists of abbreviations differ: the French one lacks "M." and "Dr.", which the English one has.
-    sure, lower = set(ends if language == "en" else _ends(read, "en")), text.islower()
-    # The number of a clause belongs to what follows.
-    volumes = {match.end() for pattern in (_VOLUME, _NUMBERED) for match in pattern.finditer(text)}
-    numbers = [_CLAUSE_NUMBER.search(read, max(0, end - 99), end) for end in ends]
-    numbers = [number if number and number.start() not in volumes else None for number in numbers]
-    ends = sorted({n.start() if n and n.start() in sure else end for n, end in zip(numbers, ends, strict=True)})
-    parts, start, worded = [], 0, False
+    sure_ends = set(ends if language == "en" else _ends(readable, "en"))
+    before_numbers = {match.end() for pattern in (_VOLUME, _NUMBERED) for match in pattern.finditer(text)}
+    ends = _before_clause_numbers(readable, ends, sure_ends - before_numbers)
+    is_lower = text.islower()
+    parts: list[str] = []
+    start, has_words = 0, False
     for before, end, after in zip([0, *ends], ends, ends[1:], strict=False):
-        worded = worded or _LETTER.search(text, before, end) is not None
+        has_words = has_words or _LETTER.search(text, before, end) is not None
         left = text[max(start, end - 99) : end]
-        ordinal = language in _ORDINALS and _ORDINAL.search(left)
-        doubtful = left.rstrip()[-1:] == "." and (ordinal or end not in sure or end in volumes)
-        if worded and _LETTER.search(text, end, after) and not doubtful and _is_boundary(left, text[end], lower):
+        is_ordinal = language in _ORDINALS and _ORDINAL.search(left)
+        is_doubtful = left.rstrip()[-1:] == "." and (is_ordinal or end not in sure_ends or end in before_numbers)
+        words_follow = _LETTER.search(text, end, after)
+        if has_words and words_follow and not is_doubtful and _is_boundary(left, text[end], is_lower):
             parts.append(text[start:end])
-            start, worded = end, False
+            start, has_words = end, False
     return [*parts, text[start:]]
+
+
+def _harmless(match: re.Match[str]) -> str:
+    """Text of the same length in place of what sentencex misreads."""
+    character = "x" if match[0].isalpha() else " "
+    return character * len(match[0])
+
+
+def _before_clause_numbers(text: str, ends: list[int], sure_ends: set[int]) -> list[int]:
+    """The ends of sentences, moved before the number of a clause, as in "2. The", which belongs to what follows."""
+    moved: set[int] = set()
+    for end in ends:
+        number = _CLAUSE_NUMBER.search(text, max(0, end - 99), end)
+        moved.add(number.start() if number and number.start() in sure_ends else end)
+    return sorted(moved)
 
 
 def _ends(text: str, language: str) -> list[int]:
@@ -76,11 +89,11 @@ def _ends(text: str, language: str) -> list[int]:
     start = 0
     try:
         while start < len(text):
-            found = sentencex.segment(language, text[start : start + BLOCK])
-            # The last sentence of a block goes on in the next one.
-            found = found[:-1] if start + BLOCK < len(text) else found
-            ends += list(accumulate(map(len, found), initial=start))[1:]
-            start = ends[-1] if found else start + BLOCK
+            sentences = sentencex.segment(language, text[start : start + BLOCK])
+            if start + BLOCK < len(text):  # the last sentence of a block goes on in the next one
+                sentences = sentences[:-1]
+            ends += list(accumulate(map(len, sentences), initial=start))[1:]
+            start = ends[-1] if sentences else start + BLOCK
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # what Rust raises for a bug, no subclass of `Exception`
             raise
@@ -88,10 +101,10 @@ def _ends(text: str, language: str) -> list[int]:
     return ends
 
 
-def _is_boundary(left: str, following: str, lower: bool) -> bool:
-    """Whether a sentence may end with `left`; `lower` tells that a text has small letters only."""
+def _is_boundary(left: str, following: str, is_lower: bool) -> bool:
+    """Whether a sentence may end with `left`; `is_lower` tells that the text has small letters only."""
     if left[-1].isspace():
-        return "\n" in left[len(left.rstrip()) :] or lower or not following.islower()
+        return "\n" in left[len(left.rstrip()) :] or is_lower or not following.islower()
     if left[-1] in _CLOSING:
         return following in _OPENING  # otherwise the sentence goes on after a quotation
     return max(left[-1], following) >= "\u2e80" or is_unspaced(following)
@@ -105,22 +118,31 @@ def cut(text: str, fits: Callable[[str], bool]) -> list[str]:
     begin, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end - begin < 2 or fits(text):
         return [text]
-    middle, quarter = (begin + end) // 2, len(text) // 4
-    # Words that fill half of the text are left whole, if there are words.
-    ways = [(_CLAUSE, quarter), (_SPACE, quarter), *([] if is_unspaced(text) else [(_SPACE, 0)])]
-    found = ([match.end() for match in mark.finditer(text, edge, len(text) - edge)] for mark, edge in ways)
-    cuts = next(filter(None, found), [middle])
-    best = min(cuts, key=lambda position: abs(position - middle))
-    return [*cut(text[:best], fits), *cut(text[best:], fits)]
+    position = _near_middle(text, (begin + end) // 2)
+    return [*cut(text[:position], fits), *cut(text[position:], fits)]
 
 
-def space_between(left: str, right: str, part: str) -> str:
-    """The space between two translations: the whitespace at the end of the source of the first, `part`.
+def _near_middle(text: str, middle: int) -> int:
+    """The best position to cut a text: in its inner half after a comma or a space, or else anywhere after a space."""
+    quarter = len(text) // 4
+    choices = [(_CLAUSE, quarter), (_SPACE, quarter)]
+    if not is_unspaced(text):  # words that fill half of the text are left whole, if there are words
+        choices.append((_SPACE, 0))
+    for pattern, margin in choices:
+        positions = [match.end() for match in pattern.finditer(text, margin, len(text) - margin)]
+        if positions:
+            return min(positions, key=lambda position: abs(position - middle))
+    return middle
+
+
+def space_between(left: str, right: str, source: str) -> str:
+    """The space between two translations: the whitespace at the end of the source of the first.
 
     Chinese and Japanese translations have none, unless it breaks the line. Others have at least a space.
     """
-    space = part[len(part.rstrip()) :]
+    space = source[len(source.rstrip()) :]
     if "\n" in space:
         return space
-    none = not left or not right or _WIDE.search(left[-2:]) or _WIDE.search(right[:2])
-    return "" if none else space.replace("\u3000", " ") or " "
+    if not left or not right or _WIDE.search(left[-2:]) or _WIDE.search(right[:2]):
+        return ""
+    return space.replace("\u3000", " ") or " "

@@ -16,7 +16,7 @@ SHARE, ENOUGH = 1e-3, 500
 """A mark or a space is known if this share of the sources has it, or so many: a model that had seen 36 curly
 apostrophes in 167,130 English sentences lost 10 of 26 points of BLEU where it met one."""
 FEWEST_LETTERS = 5
-"""Sources that have a letter, a vowel sign or a digit which is known; it is a part of words that the model knows."""
+"""Sources that must have a letter, a vowel sign or a digit for it to be known: it is a part of known words."""
 SEQUENCES = ("...", "--")
 """Sequences that are counted like characters, since single characters are respelled with them, and they with these."""
 DOUBLE_QUOTES = (('"', '"'), ("“", "”"), ("«", "»"), ("„", "“"), ("”", "”"), ("「", "」"), ("『", "』"))
@@ -60,9 +60,12 @@ _SPELLINGS = {
     "ı": ("i",), "ŧ": ("t",), "Ŧ": ("T",), "ß": ("ss",), "ẞ": ("ß", "SS"), "æ": ("ae",), "Æ": ("Ae",), "œ": ("oe",),
     "Œ": ("Oe",), "ð": ("d",), "Ð": ("D",), "þ": ("th",), "Þ": ("Th",), "ə": ("e",), "Ə": ("E",),
 }  # fmt: skip
-"""What may stand in place of a character, the best first."""
+"""Spellings that may replace a character, the best first."""
 _COMPATIBLE = re.compile(r"<(?:compat|wide|narrow|small|font|square|vertical|noBreak|initial|medial|final|isolated)> ")
-"""What Unicode calls the same text in another form. Not superscripts and fractions: 10² is not 102."""
+"""Pattern of decompositions that Unicode marks as the same text in another form.
+
+Superscripts and fractions are not among them: 10² is not 102.
+"""
 _SPACES = re.compile(" {2,}")
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _DOTS = re.compile(r"\.{3,}")
@@ -76,9 +79,12 @@ def count_spellings(counts: Counter[str], source: str) -> None:
 
 def known_spellings(counts: Counter[str], sources: int) -> list[str]:
     """The characters, and sequences of them, that a model of so many sources has learnt, the most frequent first."""
-    mark = min(SHARE * sources, ENOUGH)
-    letter = min(FEWEST_LETTERS, mark)
-    known = [spelling for spelling, count in counts.items() if count >= (letter if _is_letter(spelling) else mark)]
+    fewest = min(SHARE * sources, ENOUGH)
+    fewest_letters = min(FEWEST_LETTERS, fewest)
+    known = []
+    for spelling, count in counts.items():
+        if count >= (fewest_letters if _is_letter(spelling) else fewest):
+            known.append(spelling)
     return sorted(known, key=lambda spelling: (-counts[spelling], spelling))
 
 
@@ -91,72 +97,86 @@ class Speller:
     """Spells texts with known characters. The words of a text, which spaces separate, stay as many as they are."""
 
     def __init__(self, known: Sequence[str], *, knows: Callable[[str], bool] | None = None, verbatim: str = ""):
-        """`known` are characters and sequences, the most frequent first. Without them, `knows` tells known characters,
-        and without both, no text is respelled. `verbatim` is a verbose pattern of what stays as it is."""
-        self._active = bool(known) or knows is not None
+        """`known` are characters and sequences, the most frequent first.
+
+        Without them, `knows` tells which characters are known; without both, no text is respelled. `verbatim` is a
+        verbose pattern of text that stays as it is.
+        """
+        self._is_active = bool(known) or knows is not None
         self._rank = {spelling: rank for rank, spelling in enumerate(known)}
+        """Rank of each known spelling by its frequency."""
         self._knows = self._rank.__contains__ if known or not knows else knows
         self._verbatim = re.compile(verbatim, re.VERBOSE) if verbatim else None
-        self._known, self._lacking = set[str](), set[str]()
-        self._plain, self._pair = cache(self._plainly), cache(self._known_pair)
-        self._apostrophe = cache(self._known_apostrophe)
+        self._known, self._unknown = set[str](), set[str]()  # characters that were looked up so far
+        self._plain_spelling = cache(self._find_plain_spelling)
+        self._quotation_marks = cache(self._find_quotation_marks)
+        self._apostrophe = cache(self._find_apostrophe)
 
     def __call__(self, text: str) -> str:
-        if not self._active:
+        """The text in known characters."""
+        if not self._is_active:
             return text
-        if lacking := self._lacked(text):
-            text = unicodedata.normalize("NFC", self._respelled(text, lacking))
+        if unknown := self._unknown_in(text):
+            text = unicodedata.normalize("NFC", self._respelled(text, unknown))
         if not self._rank:
             return text
         if "..." in text and "..." not in self._rank and "…" in self._rank:
             text = _DOTS.sub("…", text)
         return _SPACES.sub(" ", text)
 
-    def _lacked(self, text: str) -> set[str]:
+    def _unknown_in(self, text: str) -> set[str]:
         """The characters of a text that are not known."""
-        for character in {*text} - self._known - self._lacking:
-            (self._known if self._knows(character) else self._lacking).add(character)
-        return {*text} & self._lacking
+        for character in {*text} - self._known - self._unknown:
+            (self._known if self._knows(character) else self._unknown).add(character)
+        return {*text} & self._unknown
 
-    def _respelled(self, text: str, lacking: set[str]) -> str:
-        found, done = [], 0
+    def _respelled(self, text: str, unknown: set[str]) -> str:
+        """The text with all runs of unknown characters respelled, except where it is verbatim."""
         # In „German“ the mark that opens an “English” quotation closes one.
-        lacking = lacking | {close for open_, close in (("„", "“"), ("‚", "‘")) if open_ in lacking}
-        runs = _runs("".join(sorted(lacking)))
-        stays = [match.span() for match in self._verbatim.finditer(text)] if self._verbatim else []
-        for start, end in [*stays, (len(text), len(text))]:
-            for match in runs.finditer(text, done, start):
-                found += [text[done : match.start()], self._run_respelled(match)]
-                done = match.end()
-            found.append(text[done:end])
-            done = end
-        return "".join(found)
+        unknown = unknown | {closing for opening, closing in (("„", "“"), ("‚", "‘")) if opening in unknown}
+        runs = _runs("".join(sorted(unknown)))
+        verbatim = [match.span() for match in self._verbatim.finditer(text)] if self._verbatim else []
+        parts: list[str] = []
+        position = 0
+        for start, end in [*verbatim, (len(text), len(text))]:
+            for match in runs.finditer(text, position, start):
+                parts += [text[position : match.start()], self._run_respelled(match)]
+                position = match.end()
+            parts.append(text[position:end])
+            position = end
+        return "".join(parts)
 
     def _run_respelled(self, match: re.Match[str]) -> str:
         """A run of unknown characters as known ones."""
         if match[0].isspace():
             return " " * len(match[0])
         text, (start, end) = match.string, match.span()
-        new = "".join(self._character(text, index) for index in range(start, end))
-        # A word does not vanish.
+        respelled = "".join(self._character(text, index) for index in range(start, end))
+        # A word does not vanish: the run, or what is beside it, must leave something visible.
         beside = text[max(0, start - 1) : start].strip() + text[end : end + 1].strip()
-        return new if _INVISIBLE.sub("", new + beside) or not _INVISIBLE.sub("", match[0]) else match[0]
+        would_vanish = not _INVISIBLE.sub("", respelled + beside)
+        is_visible = _INVISIBLE.sub("", match[0]) != ""
+        return match[0] if is_visible and would_vanish else respelled
 
     def _character(self, text: str, index: int) -> str:
+        """An unknown character as known ones."""
         character = text[index]
-        quotes = DOUBLE_QUOTES if character in _DOUBLE else SINGLE_QUOTES if character in _SINGLE else ()
-        if not quotes:
-            return self._plain(character)
+        if character in _DOUBLE:
+            quotes = DOUBLE_QUOTES
+        elif character in _SINGLE:
+            quotes = SINGLE_QUOTES
+        else:
+            return self._plain_spelling(character)
         before, after = text[index - 1 : index], text[index + 1 : index + 2]
         if quotes is SINGLE_QUOTES and before.isalnum() and after.isalnum():
             return self._apostrophe() or character
-        begins, ends = not before or before.isspace() or before in _BEFORE_QUOTES, not after or after in _AFTER_QUOTES
-        ends = ends or after.isspace()
-        opens = begins if begins != ends else character in _OPENING
-        pair = self._pair(quotes)
-        return pair[not opens] if pair else character
+        pair = self._quotation_marks(quotes)
+        if pair is None:
+            return character
+        opening, closing = pair
+        return opening if _opens_quotation(character, before, after) else closing
 
-    def _known_pair(self, quotes: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    def _find_quotation_marks(self, quotes: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
         """The most frequent quotation marks of these, or else of the others, that are known."""
         for pairs in (quotes, SINGLE_QUOTES if quotes is DOUBLE_QUOTES else DOUBLE_QUOTES):
             known = [pair for pair in pairs if all(map(self._is_known, pair))]
@@ -164,29 +184,42 @@ class Speller:
                 return min(known, key=lambda pair: self._rank.get(pair[0], 0))
         return None
 
-    def _known_apostrophe(self) -> str | None:
+    def _find_apostrophe(self) -> str | None:
+        """The most frequent apostrophe."""
         return min(filter(self._is_known, APOSTROPHES), key=lambda mark: self._rank.get(mark, 0), default=None)
 
-    def _plainly(self, character: str) -> str:
+    def _find_plain_spelling(self, character: str) -> str:
         """A character as known ones, whatever stands around it; as it is if there is no such spelling."""
-        return next((spelling for spelling in _plainer(character) if self._is_known(spelling)), character)
+        for spelling in _other_spellings(character):
+            if self._is_known(spelling):
+                return spelling
+        return character
 
     def _is_known(self, spelling: str) -> bool:
-        return spelling in self._rank or (spelling not in SEQUENCES[1:] and not self._lacked(spelling))
+        if spelling in self._rank:
+            return True
+        # Known full stops may be three in a row, but known hyphens are no dash.
+        return spelling != "--" and not self._unknown_in(spelling)
+
+
+def _opens_quotation(character: str, before: str, after: str) -> bool:
+    """Whether a quotation mark opens a quotation, by the characters around it, or by itself if these do not tell."""
+    may_open = not before or before.isspace() or before in _BEFORE_QUOTES
+    may_close = not after or after.isspace() or after in _AFTER_QUOTES
+    return may_open if may_open != may_close else character in _OPENING
 
 
 @lru_cache(maxsize=1000)
 def _runs(characters: str) -> re.Pattern[str]:
-    """Matches a run of spaces, or of others, among these characters."""
-    spaces, others = (
-        "".join(re.escape(each) for each in characters if each.isspace() == wanted) for wanted in (True, False)
-    )
-    return re.compile("|".join(f"[{some}]+" for some in (spaces, others) if some))
+    """Pattern of a run of spaces, or of others, among these characters."""
+    spaces = "".join(re.escape(character) for character in characters if character.isspace())
+    others = "".join(re.escape(character) for character in characters if not character.isspace())
+    return re.compile("|".join(f"[{group}]+" for group in (spaces, others) if group))
 
 
-def _plainer(character: str) -> Iterator[str]:
+def _other_spellings(character: str) -> Iterator[str]:
     """Other spellings of a character, the best first."""
-    yield from (each for each in _SPELLINGS.get(character, ()) if each != character)
+    yield from (spelling for spelling in _SPELLINGS.get(character, ()) if spelling != character)
     decomposition = unicodedata.decomposition(character)
     compatible = unicodedata.normalize("NFKC", character)
     if _COMPATIBLE.match(decomposition) and not any(map(str.isspace, compatible)):
@@ -195,7 +228,7 @@ def _plainer(character: str) -> Iterator[str]:
             yield from _SPELLINGS[compatible]
     if (digit := unicodedata.decimal(character, None)) is not None:
         yield str(digit)
-    if _can_be_spared(character):
+    if _can_be_left_out(character):
         yield ""
     letter = unicodedata.normalize("NFD", character)[0]
     if letter != character and unicodedata.name(letter, "").startswith(("LATIN", "GREEK")):
@@ -203,9 +236,13 @@ def _plainer(character: str) -> Iterator[str]:
         yield from _SPELLINGS.get(letter, ())
 
 
-def _can_be_spared(character: str) -> bool:
-    """Whether a text says the same without a character: an invisible one, an accent, a vowel point of Arabic or Hebrew,
-    or what draws out Arabic words. The vowel signs of India and Thailand are letters."""
-    if unicodedata.category(character) in ("Mn", "Me"):
+def _can_be_left_out(character: str) -> bool:
+    """Whether a text says the same without a character.
+
+    Such characters are invisible, an accent, a vowel point of Arabic or Hebrew, or the dash that draws out Arabic
+    words. The vowel signs of India and Thailand are letters.
+    """
+    category = unicodedata.category(character)
+    if category in ("Mn", "Me"):
         return unicodedata.name(character, "").startswith(("COMBINING", "ARABIC", "HEBREW", "VARIATION"))
-    return unicodedata.category(character) in ("Cc", "Cf") or character == "ـ" or bool(_INVISIBLE.match(character))
+    return category in ("Cc", "Cf") or character == "ـ" or _INVISIBLE.match(character) is not None

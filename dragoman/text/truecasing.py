@@ -15,12 +15,13 @@ from dragoman.text.language_codes import known_code
 from dragoman.text.tokenizers.placeholders import VERBATIM
 
 MOST_WORDS = 50_000
-"""Spellings that are remembered, the most frequent ones."""
+"""Most spellings that are remembered, the most frequent ones."""
 USUAL, RARE = 0.9, 0.05
-"""Above the first share of the sources, all are expected to begin with a capital; below the second, to have none."""
+"""Shares of the sources. If more than the first begin with a capital, all are expected to; if fewer than the second
+have capitals, none is expected to."""
 _VERBATIM = re.compile(f"({VERBATIM})", re.VERBOSE)
 SHORTEST_EMPHASIS = 3
-"""Letters of a word in capitals that is taken for emphasis, such as NOT; US and IT are rather acronyms."""
+"""Fewest letters of a word in capitals that counts as emphasis, such as NOT; US and IT are rather acronyms."""
 _TAGS = re.compile(r"(?:<[^<>\s]+>\s*)+")
 _CODE = r"(?<![^\W_])(?:[A-Z]+-?\d[A-Z\d-]*|(?:[A-Z]\.)+[A-Z]?)(?![^\W_])"  # AB12CD, U.S., John F. Kennedy
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -47,6 +48,7 @@ class CaseTable(BaseModel, extra="forbid"):
 
     @classmethod
     def learn(cls, sources: Iterable[str]) -> Self:
+        """Count in one pass over the sources of training pairs."""
         counts = Counter[str]()
         total = cased = capitals = initials = 0
         for source in sources:
@@ -61,10 +63,13 @@ class CaseTable(BaseModel, extra="forbid"):
             counts.update(_INNER_WORD.findall(source))
         if cased <= RARE * total:
             return cls()
-        words = [word for word, count in counts.most_common(MOST_WORDS) if count > 1 and _has_case(word)]
-        once = [word[0].isupper() for word, count in counts.items() if count == 1 and _has_case(word)]
-        shares = {"capitals": capitals > RARE * cased, "initials": initials > USUAL * cased}
-        return cls(words=words, **shares, nouns=2 * sum(once) > len(once))
+        rare = [word for word, count in counts.items() if count == 1 and _has_case(word)]
+        return cls(
+            words=[word for word, count in counts.most_common(MOST_WORDS) if count > 1 and _has_case(word)],
+            capitals=capitals > RARE * cased,
+            initials=initials > USUAL * cased,
+            nouns=2 * sum(word[0].isupper() for word in rare) > len(rare),
+        )
 
 
 class Truecaser:
@@ -73,7 +78,8 @@ class Truecaser:
     def __init__(self, table: CaseTable, language: str | None, symbols: Collection[str] = ()):
         self.table, self.symbols = table, symbols
         self._lower, self._upper = partial(lowered, language=language), partial(raised, language=language)
-        self._verbatim = re.compile(f"({'|'.join([*map(re.escape, symbols), _CODE, VERBATIM])})", re.VERBOSE)
+        verbatim = "|".join([*map(re.escape, symbols), _CODE, VERBATIM])
+        self._verbatim = re.compile(f"({verbatim})", re.VERBOSE)
         self._known = frozenset(table.words)
         # Of several spellings of a word, the most frequent one is the last to be put here.
         self._spellings = {self._lower(word).casefold(): word for word in reversed(table.words)}
@@ -84,9 +90,7 @@ class Truecaser:
         words = [word for part in parts[::2] for word in _WORD.findall(part) if _has_case(word)]
         if not (self._known and words):
             return text, False
-        # A text of acronyms alone is in its usual case.
-        known = (len(word) > 1 and self._usual(word, str) != word for word in words)
-        capitals = all(map(_is_upper, words)) and (any(known) or not self.table.capitals)
+        capitals = self._is_in_capitals(words)
         respelled, everywhere = self._respelling(words, capitals)
         if not everywhere and all(respelled(word) == word for word in words):
             return text, capitals
@@ -97,10 +101,16 @@ class Truecaser:
                 continue
             part = _WORD.sub(lambda word: respelled(word[0]), part)
             if self.table.initials:
-                part = _FIRST_LETTER.sub(self._raised_letter, part) if begins else part
-                part = _LATER_FIRST_LETTER.sub(self._raised_letter, part) if everywhere else part
+                part = _FIRST_LETTER.sub(self._with_capital, part) if begins else part
+                part = _LATER_FIRST_LETTER.sub(self._with_capital, part) if everywhere else part
             parts[index], begins = part, begins and not part.strip()
         return "".join(parts), capitals
+
+    def _is_in_capitals(self, words: list[str]) -> bool:
+        """Whether the words of a text are in capitals that are not their usual case, as that of acronyms is."""
+        if not all(map(_is_upper, words)):
+            return False
+        return not self.table.capitals or any(len(word) > 1 and self._usual(word, str) != word for word in words)
 
     def _respelling(self, words: list[str], capitals: bool) -> tuple[Callable[[str], str], bool]:
         """A function that spells a word of a sentence as usual, and whether it is for all words of the sentence."""
@@ -108,13 +118,22 @@ class Truecaser:
             return self._lower, True
         if capitals or (self.table.initials and all(map(str.islower, words))):
             return self._usual, True
-        capital = [word for word in words[1:] if word[0].isupper()]
-        unusual = [word for word in capital if not _is_acronym(word) and self._usual(word, str)[0].islower()]
-        # Short words of titles may be in lower case; where as many words are known as names, it is no title.
-        titled = len(unusual) > 1 and all(word[0].isupper() for word in words[1:] if len(word) > 3)
-        if titled and len({*unusual} - self._known) > len(self._known.intersection(capital)):
-            return lambda word: word if _is_acronym(word) else self._usual(word, str), True
+        if self._is_title(words):
+            return self._without_title_case, True
         return self._without_emphasis, False
+
+    def _is_title(self, words: list[str]) -> bool:
+        """Whether a text is in title case: words begin with a capital that the sources write without one."""
+        capitalised = [word for word in words[1:] if word[0].isupper()]
+        unusual = [word for word in capitalised if not _is_acronym(word) and self._usual(word, str)[0].islower()]
+        # Short words of titles may be in lower case.
+        if len(unusual) < 2 or not all(word[0].isupper() for word in words[1:] if len(word) > 3):
+            return False
+        # Where as many words are known as names, it is no title.
+        return len({*unusual} - self._known) > len(self._known.intersection(capitalised))
+
+    def _without_title_case(self, word: str) -> str:
+        return word if _is_acronym(word) else self._usual(word, str)
 
     def _without_emphasis(self, word: str) -> str:
         """The usual spelling of a word that stands in capitals here, but never in the sources; other words stay."""
@@ -122,19 +141,23 @@ class Truecaser:
         return self._usual(word, str) if emphasised else word
 
     def _usual(self, word: str, unknown: Callable[[str], str] | None = None) -> str:
-        """A word, or the parts between its apostrophes, as the sources spell them most often; `unknown` parts are
-        respelled by this function, or else as most rare words are."""
-        unknown = unknown or self._rare
+        """A word, or the parts between its apostrophes, as the sources spell them most often.
+
+        `unknown` spells the parts that the sources lack; by default they are spelled as most rare words are.
+        """
+        unknown = unknown or self._as_rare_word
         return self._spelling(word) or _LETTERS.sub(lambda part: self._spelling(part[0]) or unknown(part[0]), word)
 
     def _spelling(self, word: str) -> str | None:
+        """The most frequent spelling of a word in the sources, None if they lack it."""
         return self._spellings.get(self._lower(word).casefold())
 
-    def _rare(self, word: str) -> str:
+    def _as_rare_word(self, word: str) -> str:
+        """A word in lower case, or with a capital in languages such as German, where most rare words are nouns."""
         word = self._lower(word)
         return self._upper(word[0]) + word[1:] if self.table.nouns else word
 
-    def _raised_letter(self, match: re.Match[str]) -> str:
+    def _with_capital(self, match: re.Match[str]) -> str:
         return match[1] + self._upper(match[2])
 
 
@@ -146,15 +169,19 @@ def in_capitals(text: str, language: str | None) -> str:
 
 def lowered(text: str, language: str | None) -> str:
     """The text in lower case, in Turkish with a dotless i for I."""
-    return (text.replace("İ", "i").replace("I", "ı") if _dotless(language) else text).lower()
+    if _has_dotless_i(language):
+        text = text.replace("İ", "i").replace("I", "ı")
+    return text.lower()
 
 
 def raised(text: str, language: str | None) -> str:
     """The text in upper case, in Turkish with a dotted I for i."""
-    return (text.replace("i", "İ") if _dotless(language) else text).upper()
+    if _has_dotless_i(language):
+        text = text.replace("i", "İ")
+    return text.upper()
 
 
-def _dotless(language: str | None) -> bool:
+def _has_dotless_i(language: str | None) -> bool:
     return known_code(language, frozenset({"tr", "az"})) is not None
 
 

@@ -111,7 +111,7 @@ def test_lines_are_translated_as_one_by_one_and_in_their_order(model, dragoman, 
     for name in ("a.txt", "b.txt", "c.txt"):
         lines = Path("in", name).read_text(encoding="utf-8").split("\n")[:-1]
         expected = [translator.translate([line], beam_size=2)[0].text for line in lines]
-        assert Path("out", name).read_text(encoding="utf-8") == "".join(f"{each}\n" for each in expected)
+        assert Path("out", name).read_text(encoding="utf-8") == "".join(f"{line}\n" for line in expected)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -137,7 +137,8 @@ def test_bad_lines_are_empty_and_listed_and_files_are_packed_as_they_were(packin
     Path("in", f"bad{packing}").write_bytes(PACK[packing](whole))
     code, out, _ = dragoman(*command(model, "--output", "out/", "--json"))
     assert (code, json.loads(out)["lines"], json.loads(out)["rejected"]) == (0, 147, 2)
-    good = [each.text for each in Translator.load(model, device="cpu").translate(LINES[:2], beam_size=2)]
+    translations = Translator.load(model, device="cpu").translate(LINES[:2], beam_size=2)
+    good = [translation.text for translation in translations]
     written = Path("out", f"bad{packing}").read_bytes()
     assert UNPACK[packing](written).decode() == f"{good[0]}\n\n\n\n{good[1]}\n"
     listed = Path("out", f"bad{packing}.rejected.tsv").read_text(encoding="utf-8").split("\n")
@@ -242,7 +243,8 @@ def test_what_a_killed_process_left_is_removed_but_not_what_a_running_one_writes
 def test_a_column_is_translated_in_any_process_that_gets_the_path(model):
     datasets = pytest.importorskip("datasets")
     translate = ColumnTranslator(str(model), "en", into="fr", loading={"device": "cpu"}, beam_size=2)
-    expected = [each.text for each in Translator.load(model, device="cpu").translate(LINES[:7], beam_size=2)]
+    translations = Translator.load(model, device="cpu").translate(LINES[:7], beam_size=2)
+    expected = [translation.text for translation in translations]
     batch = {"en": [*LINES[:7], None, ""], "n": list(range(9))}
     found = translate(batch)
     assert found == {**batch, "fr": [*expected, None, ""]}

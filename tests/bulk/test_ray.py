@@ -43,7 +43,7 @@ def script() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def translated(model) -> list[str]:
-    return [each.text for each in Translator.load(model, device="cpu").translate(LINES, beam_size=2)]
+    return [t.text for t in Translator.load(model, device="cpu").translate(LINES, beam_size=2)]
 
 
 def work(script: ModuleType, model: Path, **fields: object) -> object:
@@ -83,7 +83,7 @@ def test_an_actor_translates_files_of_every_format_on_any_file_system(script, mo
     assert table == {"text": [*LINES, None, ""], "n": [*range(42)], "fr": [*translated, None, ""]}
     # What is there is not done again.
     todo, skipped = script.plan("memory://in/*", "memory://out/")
-    assert ([each["source"] for each in todo], skipped) == (["memory:///in/d.parquet"], 3)
+    assert ([work["source"] for work in todo], skipped) == (["memory:///in/d.parquet"], 3)
     assert not [path for path in memory.ls("/out", detail=False) if path.endswith(".tmp")]
 
 

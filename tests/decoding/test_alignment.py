@@ -86,11 +86,11 @@ def test_words_are_those_of_the_text_that_people_see(text: str, kind: str) -> No
     tokenizer = Tokenizer.train([*TEXTS, text], vocab_size=331, kind=kind, symbols=["<2de>", *SLOTS])
     masked = mask(text, ["<2de>"])
     ids = tokenizer.encode(masked.text)
-    said = [unmask(piece.decode(), masked) for piece in tokenizer.token_bytes(ids)]
+    texts = [unmask(piece.decode(), masked) for piece in tokenizer.token_bytes(ids)]
     found = words(tokenizer, ids, masked)
     assert len(found) == len(text.split())
     for positions, word in zip(found, text.split(), strict=True):
-        assert word in "".join(said[position] for position in positions)
+        assert word in "".join(texts[position] for position in positions)
 
 
 def test_an_unknown_word_is_a_word() -> None:

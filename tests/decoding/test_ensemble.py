@@ -33,8 +33,8 @@ def test_several_models_search_like_one_with_their_mean_probabilities() -> None:
     mean = torch.stack([table.exp() for table in tables]).mean(0).log()
     options = SearchOptions([7, 3, 5, 7, 1], BOS, 3)
     found = beam_search(EnsembleStepper([Chain(table) for table in tables]), Beams(3, options))
-    for one, other in zip(found, beam_search(Chain(mean), Beams(3, options)), strict=True):
-        agree(one, other)
+    for group, expected in zip(found, beam_search(Chain(mean), Beams(3, options)), strict=True):
+        agree(group, expected)
 
 
 def test_the_mean_of_impossible_tokens_is_impossible() -> None:
@@ -57,8 +57,9 @@ def test_models_of_several_sizes_agree_on_the_mean_of_each_tokens_probability(tm
     pairs = [(text, t.text) for text, t in zip(TEXTS, both.translate(TEXTS, beam_size=2), strict=True)]
     single = [Translator.load(path, device="cpu").score(pairs) for path in (a, b)]
     for together, first, second in zip(both.score(pairs), *single, strict=True):
-        mean = [torch.tensor(each.token_log_probs).exp() for each in (first, second)]
-        assert together.token_log_probs == pytest.approx(((mean[0] + mean[1]) / 2).log().tolist(), abs=1e-4)
+        probabilities = [torch.tensor(score.token_log_probs).exp() for score in (first, second)]
+        mean = (probabilities[0] + probabilities[1]) / 2
+        assert together.token_log_probs == pytest.approx(mean.log().tolist(), abs=1e-4)
 
 
 def test_another_vocabulary_is_refused(tmp_path: Path) -> None:

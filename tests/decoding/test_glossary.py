@@ -25,7 +25,7 @@ def tokenizer() -> Tokenizer:
 
 def targets_in(glossary: Glossary, sentence: str) -> list[str]:
     """The different target terms of a sentence, in order."""
-    return [*dict.fromkeys(target for target, _ in glossary.occurrences(sentence))]
+    return [*dict.fromkeys(occurrence.target for occurrence in glossary.occurrences(sentence))]
 
 
 # ---- files -----------------------------------------------------------------------------------
@@ -84,19 +84,19 @@ def test_words_have_no_spaces_around_them_in_some_scripts_and_marks_inside_in_ot
     sentences = {"我喜欢苹果。用iPhone吧": ["苹果", "iPhone"], "กินน้ำไหม": ["น้ำ"], "यह किताब।": ["किताब"]}
     for sentence, found in sentences.items():
         assert targets_in(Glossary(terms, tokenizer), sentence) == [terms[term] for term in found]
-        assert [ForbiddenTerms([term], tokenizer).found(sentence) for term in found] == found
-    assert ForbiddenTerms(["कि"], tokenizer).found("यह किताब।") is None
+        assert [ForbiddenTerms([term], tokenizer).first_in(sentence) for term in found] == found
+    assert ForbiddenTerms(["कि"], tokenizer).first_in("यह किताब।") is None
 
 
 def test_a_term_knows_where_its_source_is(tokenizer: Tokenizer) -> None:
     sentence = "the cat of New York sees a cat"
     occurrences = Glossary({"cat": "chat", "new york": "ville"}, tokenizer).occurrences(sentence)
-    assert [(target, sentence[start:stop]) for target, (start, stop) in occurrences] == [
+    assert [(found.target, sentence[found.start : found.stop]) for found in occurrences] == [
         ("chat", "cat"),
         ("ville", "New York"),
         ("chat", "cat"),
     ]
-    assert occurrences[0][1] == (4, 7)
+    assert (occurrences[0].start, occurrences[0].stop) == (4, 7)
     assert len(Glossary({"cat": "chat"}, tokenizer).occurrences("cat " * 1_000)) == MOST_OCCURRENCES
 
 
@@ -129,8 +129,8 @@ class Insists:
         scores = torch.full((len(tokens), len(self.pieces)), -20.0)
         for row, written in enumerate(self.written):
             # Wherever it left the text, it takes it up again.
-            places = [i for i in range(len(written) + 1) if self.text.startswith(written[i:])]
-            rest = self.text[len(written) - places[0] :]
+            starts = [i for i in range(len(written) + 1) if self.text.startswith(written[i:])]
+            rest = self.text[len(written) - starts[0] :]
             for token, piece in enumerate(self.pieces):
                 if piece and rest.startswith(piece):
                     scores[row, token] = 3.0 * len(piece)
@@ -191,13 +191,13 @@ def test_a_term_that_is_only_spelled_with_a_forbidden_token_is_told(tokenizer: T
     ban = ForbiddenTerms(["new york", "chat"], tokenizer)
     spelled = {piece: tokenizer.encode(piece) for piece in ("chat", "chaton", "un")}
     assert len(spelled["chaton"]) == 1  # the whole word is a token
-    assert ban.stopped(spelled["chaton"]) is None
-    assert ban.stopped(spelled["un"]) is None
-    assert ban.stopped([*spelled["chat"], *tokenizer.encode("on")]) == "chat"
+    assert ban.completed_by(spelled["chaton"]) is None
+    assert ban.completed_by(spelled["un"]) is None
+    assert ban.completed_by([*spelled["chat"], *tokenizer.encode("on")]) == "chat"
 
 
 def test_a_term_with_capitals_is_forbidden_as_it_is_written(tokenizer: Tokenizer) -> None:
     ban = ForbiddenTerms(["New York"], tokenizer)
-    assert ban.found("in New York.") == "New York"
-    assert ban.found("in new york.") is None
-    assert ForbiddenTerms(["new york"], tokenizer).found("in New York.") == "New York"
+    assert ban.first_in("in New York.") == "New York"
+    assert ban.first_in("in new york.") is None
+    assert ForbiddenTerms(["new york"], tokenizer).first_in("in New York.") == "New York"

@@ -218,7 +218,8 @@ def test_a_pause_is_used_to_translate_what_is_there(translator: Translator) -> N
             reached.append(str(line))
             yield line
 
-    stream = translator.stream(lines(), beam_size=1)
+    greedy = translator.decoding.model_copy(update={"beam_size": 1})
+    stream = translator.translate_windows(lines(), greedy)
     seen = []
     for expected in (2, 6, 6, 7):
         seen.append(next(stream))

@@ -160,8 +160,8 @@ def test_no_rules_change_nothing() -> None:
     table = chains(17, sentences=5, positions=7, vocab=11)
     options = SearchOptions([7, 5, 3, 7, 2], BOS, EOS)
     under_rules = beam_search(ruled(table, [[]] * 5), Beams(3, options))
-    for one, other in zip(under_rules, beam_search(Chain(table), Beams(3, options)), strict=True):
-        agree(one, other)
+    for group, expected in zip(under_rules, beam_search(Chain(table), Beams(3, options)), strict=True):
+        agree(group, expected)
 
 
 def test_most_copies_counts_the_phrase_said_most_often_on_end() -> None:

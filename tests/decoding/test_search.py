@@ -137,7 +137,7 @@ def test_a_live_prefix_has_to_beat_the_worst_of_the_best_that_have_ended() -> No
     assert beams.needed(ended) == -2.0
     for total, least in ((-3.0, -math.inf), (-1.0, -1.5)):
         beams._end(torch.tensor([0]), torch.tensor([[4]]), torch.tensor([total]), finished=True)
-        assert beams.least.tolist() == [least]
+        assert beams.state.score_to_beat.tolist() == [least]
 
 
 def test_greedy_search_takes_the_best_token_each_time() -> None:
@@ -161,16 +161,16 @@ def test_a_beam_of_one_is_greedy_search() -> None:
     assert ends == {True, False}
     for penalty in (0.0, 1.0):
         groups = greedy(table, limits, length_penalty=penalty)
-        for one, other in zip(groups, beam(table, limits, beam_size=1, length_penalty=penalty), strict=True):
-            agree(one, other)
+        beams = beam(table, limits, beam_size=1, length_penalty=penalty)
+        for group, expected in zip(groups, beams, strict=True):
+            agree(group, expected)
 
 
 def test_long_sums_are_as_exact_in_a_beam_as_greedily() -> None:
     # Single precision has no more than 4 decimals left at 101 times -31.
     table = chains(31, sentences=2, positions=101, vocab=7) - 30
     table[..., 3] = -math.inf
-    (one,), (other,) = greedy(table, [101, 97])[0], beam(table, [101, 97], beam_size=1)[0]
-    agree([one], [other], tolerance=1e-6)
+    agree(greedy(table, [101, 97])[0], beam(table, [101, 97], beam_size=1)[0], tolerance=1e-6)
 
 
 @pytest.mark.parametrize("search", [greedy, lambda *args: beam(*args, beam_size=3)])
@@ -298,9 +298,10 @@ def test_log_probabilities_of_a_step_are_gone_before_the_next(search: Callable, 
     step = Chain.step
 
     def watched(chain: Chain, tokens: Tensor) -> Tensor:
-        assert not any(each() is not None for each in results)
-        results.append(weakref.ref(found := step(chain, tokens)))
-        return found
+        assert not any(result() is not None for result in results)
+        log_probs = step(chain, tokens)
+        results.append(weakref.ref(log_probs))
+        return log_probs
 
     monkeypatch.setattr(Chain, "step", watched)
     search(chains(61, positions=5), [5, 5, 5])
@@ -332,7 +333,7 @@ def test_the_best_continuations_are_those_of_a_sort(best: Callable, vocab: int, 
     found = values > -math.inf
     assert torch.equal(joined.gather(1, indices)[found], values[found])
     for row, kept in zip(indices.tolist(), found.tolist(), strict=True):
-        distinct = [index for index, each in zip(row, kept, strict=True) if each]
+        distinct = [index for index, is_kept in zip(row, kept, strict=True) if is_kept]
         assert len(distinct) == len(set(distinct))
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.decoding.glossary import Glossary
-from dragoman.decoding.terms import TermPlacer, edited, placed
+from dragoman.decoding.terms import Edit, TermPlacer, needed_edits, with_edits
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TEXTS = [
@@ -33,7 +33,7 @@ def replacements(
     assert placer.missing([term], tokens) == {term.text: 1}
     texts = set()
     for edit in placer.edits(term, source_ids, tokens, weights, 0):
-        new = edited(tokens, [edit])
+        new = with_edits(tokens, [edit])
         texts.add(tokenizer.decode(new))
         assert not placer.missing([term], new)
     return texts
@@ -42,12 +42,12 @@ def replacements(
 def positions(tokenizer: Tokenizer, ids: list[int], word: str) -> list[int]:
     """The tokens that spell a word."""
     text = b"".join(tokenizer.token_bytes(ids)).decode()
-    start, stop, end, found = text.index(word), text.index(word) + len(word), 0, []
-    for index, said in enumerate(tokenizer.token_bytes(ids)):
-        begin, end = end, end + len(said.decode())
+    start, stop, end, positions = text.index(word), text.index(word) + len(word), 0, []
+    for index, content in enumerate(tokenizer.token_bytes(ids)):
+        begin, end = end, end + len(content.decode())
         if begin < stop and end > start:
-            found.append(index)
-    return found
+            positions.append(index)
+    return positions
 
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["bpe", "char"])
@@ -76,9 +76,9 @@ def test_a_term_replaces_characters_where_words_have_no_spaces() -> None:
 
 def test_several_terms_keep_their_order_and_do_not_delete_each_other() -> None:
     tokens = [1, 2, 3, 4]
-    assert edited(tokens, [(2, 3, [9, 9]), (0, 1, [7])]) == [7, 2, 9, 9, 4]
-    assert edited(tokens, [(1, 3, [9]), (1, 3, [7])]) == [1, 7, 9, 4]
-    assert edited(tokens, [(1, 3, [9]), (2, 3, [7])]) == [1, 9, 7, 4]
+    assert with_edits(tokens, [Edit(2, 3, [9, 9]), Edit(0, 1, [7])]) == [7, 2, 9, 9, 4]
+    assert with_edits(tokens, [Edit(1, 3, [9]), Edit(1, 3, [7])]) == [1, 7, 9, 4]
+    assert with_edits(tokens, [Edit(1, 3, [9]), Edit(2, 3, [7])]) == [1, 9, 7, 4]
 
 
 def test_a_term_occurs_as_often_as_in_the_source() -> None:
@@ -88,11 +88,11 @@ def test_a_term_occurs_as_often_as_in_the_source() -> None:
     assert (first.span, second.span) == ((4 / 20, 7 / 20), (17 / 20, 20 / 20))
     for text, number in (("le chat voit le chat", 2), ("le zyx voit le chat", 1), ("zyx zyx zyx", 0), ("zyxzyx", 2)):
         assert placer.missing(terms, tokenizer.encode(text))["zyx"] == number
-    left, right = (1, 2, [7]), (4, 5, [7])
-    assert placed(terms, [left, right], {"zyx": 2}) == [left, right]
-    assert placed(terms, [None, right], {"zyx": 1}) == [right]
-    assert placed(terms, [left, left], {"zyx": 2}) == [left]  # the translation says it once
-    assert placed(terms, [left, right], {"zyx": 1}) == [left]
+    left, right = Edit(1, 2, [7]), Edit(4, 5, [7])
+    assert needed_edits(terms, [left, right], {"zyx": 2}) == [left, right]
+    assert needed_edits(terms, [None, right], {"zyx": 1}) == [right]
+    assert needed_edits(terms, [left, left], {"zyx": 2}) == [left]  # the translation says it once
+    assert needed_edits(terms, [left, right], {"zyx": 1}) == [left]
 
 
 def test_a_word_that_is_the_term_already_stays() -> None:

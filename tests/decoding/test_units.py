@@ -34,10 +34,10 @@ def test_scores_tokens_and_links_are_those_of_the_sentences(taught: Translator) 
     assert whole.log_prob == pytest.approx(sum(part.log_prob for part in parts), abs=1e-4)
     assert whole.score == pytest.approx(whole.log_prob / (len(whole.tokens) + 4) ** 0.6, abs=1e-4)
     source, target = TEXT.split(), whole.text.split()
-    said = [(source[s], target[t]) for s, t in whole.alignment]
+    links = [(source[s], target[t]) for s, t in whole.alignment]
     sources = [text.split() for text in ("The dog sleeps.", "Is it a cat?", "Yes.", "No!")]
     targets = [part.text.split() for part in parts]
-    assert said == [(s[i], t[j]) for s, t, p in zip(sources, targets, parts, strict=True) for i, j in p.alignment]
+    assert links == [(s[i], t[j]) for s, t, p in zip(sources, targets, parts, strict=True) for i, j in p.alignment]
 
 
 def test_links_count_words_that_have_no_space_between_them() -> None:
@@ -55,7 +55,7 @@ def test_the_second_best_translation_has_the_second_best_sentences(taught: Trans
     (whole,) = taught.translate(["The dog sleeps. Yes."], n_best=3)
     parts = taught.translate(["The dog sleeps.", "Yes."], n_best=3)
     ranked = zip(*([part, *part.alternatives] for part in parts), strict=True)
-    assert [t.text for t in (whole, *whole.alternatives)] == [f"{one.text} {two.text}" for one, two in ranked]
+    assert [t.text for t in (whole, *whole.alternatives)] == [f"{first.text} {second.text}" for first, second in ranked]
     few = [Translation("a", 0.0, 0.0, [], None, []), parts[0]]
     assert [t.text[0] for t in join(few, ["A ", "b"], 1.0).alternatives] == ["a", "a"]
 

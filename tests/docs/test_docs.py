@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def folder(tmp_path_factory) -> Path:
         for language, side in (("en", 0), ("fr", 1)):
             text = "".join(pair[side] + "\n" for pair in part)
             (path / f"{name}.{language}").write_text(text, encoding="utf-8")
+    (path / "page.html").write_text("<p>The <b>red house</b> is old.</p>", encoding="utf-8")
     (path / "runs").mkdir()
     (path / "runs/demo").symlink_to("pairs")  # the demo itself takes minutes
     return path
@@ -76,9 +78,13 @@ def test_every_dragoman_command_of_the_first_pages_runs(folder, dragoman, monkey
 
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_the_python_of_the_first_pages_runs(folder, monkeypatch):
-    program = "\n".join(block for page in FIRST_PAGES for block in blocks(page, "python"))
+    more = [(ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("python", "documents")]
+    pages = [*FIRST_PAGES, *more]
+    program = "\n".join(block for page in pages for block in blocks(page, "python"))
     monkeypatch.chdir(folder)
-    exec(program, {"__name__": "__main__"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the pairs on the pages are too few
+        exec(program, {"__name__": "__main__"})
 
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))

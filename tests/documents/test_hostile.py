@@ -57,7 +57,7 @@ def test_two_ends_of_a_stretch_keep_their_order():
     start, end = '<office:document-content xmlns:office="o" xmlns:text="t">', "</office:document-content>"
     text = f"{start}<text:p>It is <text:a>March 2024</text:a> now</text:p>{end}"
     (segment,) = read_odt(text).segments
-    assert [each.kind for each in segment.content if isinstance(each, Code)] == ["open", "close"]
+    assert [part.kind for part in segment.content if isinstance(part, Code)] == ["open", "close"]
     unit = '<trans-unit id="1"><source>A <bpt id="1"/>red house<ept id="1"/> now</source></trans-unit>'
     text = translated(f'<xliff version="1.2"><file>{unit}</file></xliff>', "a.xlf", BACKWARDS)
     assert 'now <bpt id="1"/>house red<ept id="1"/> A</target>' in text
@@ -81,8 +81,8 @@ def test_a_placeholder_that_was_lost_comes_back_as_text():
     unit = (
         "<xliff version='1.2'><file><body><trans-unit id='1'><source>See https://a.example/?x=1&amp;y=2 now.</source>"
     )
-    found = translated(f"{unit}</trans-unit></body></file></xliff>", "a.xlf", by_word(lambda word: word[:3]))
-    assert "https://a.example/?x=1&amp;y=2" in found.partition("<target")[2]
+    result = translated(f"{unit}</trans-unit></body></file></xliff>", "a.xlf", by_word(lambda word: word[:3]))
+    assert "https://a.example/?x=1&amp;y=2" in result.partition("<target")[2]
 
 
 def archive(content: bytes, packing: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -155,7 +155,13 @@ def test_units_inside_of_what_is_not_translated_stay(name, inner):
     assert translated(content, "a.xlf", SHOUTING) == content
 
 
+def test_a_comment_inside_of_a_message_is_not_copied_into_its_translation():
+    message = 'msgid "one file"\n# see "the manual"\nmsgstr ""\n'
+    filled = '#, fuzzy\nmsgid "one file"\n# see "the manual"\nmsgstr "ONE FILE"\n'
+    assert translated(message, "a.po", SHOUTING) == filled
+
+
 def test_catalogues_with_carriage_returns():
     entry = 'msgid "one file"\r\nmsgid_plural "many files"\r\nmsgstr[0] ""\r\nmsgstr[1] ""\r\n'
-    found = translated(entry, "a.po", SHOUTING)
-    assert 'msgstr[0] "ONE FILE"\r\nmsgstr[1] "MANY FILES"' in found
+    result = translated(entry, "a.po", SHOUTING)
+    assert 'msgstr[0] "ONE FILE"\r\nmsgstr[1] "MANY FILES"' in result

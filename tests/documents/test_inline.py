@@ -17,8 +17,8 @@ SWAPPED = [(0, 0), (2, 1), (1, 2), (3, 3), (4, 4)]
 
 def put(content, target, alignment):
     plain = take_out(content)
-    found = Projection(plain.text, target, alignment).put_in(plain.root)
-    return plain.text, "".join(each.markup if isinstance(each, Code) else each for each in found)
+    parts = Projection(plain.text, target, alignment).put_in(plain.root)
+    return plain.text, "".join(part.markup if isinstance(part, Code) else part for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def put(content, target, alignment):
     ],
 )
 def test_codes_follow_their_words(content, expected):
-    text, found = put(content, "La maison rouge est vieille.", SWAPPED)
+    text, translation = put(content, "La maison rouge est vieille.", SWAPPED)
     assert text.replace("  ", " ") == "The red house is old."
-    assert found == expected
+    assert translation == expected
 
 
 def contents():
@@ -53,11 +53,11 @@ def contents():
     tree = st.recursive(
         st.lists(leaf, max_size=5),
         lambda inner: st.tuples(inner, st.sampled_from([(B, B_END), (EM, EM_END)]), inner).map(
-            lambda parts: [*parts[0], parts[1][0], *parts[2], parts[1][1]]
+            lambda drawn: [*drawn[0], drawn[1][0], *drawn[2], drawn[1][1]]
         ),
         max_leaves=6,
     )
-    return st.lists(tree, max_size=3).map(lambda parts: [each for part in parts for each in part])
+    return st.lists(tree, max_size=3).map(lambda trees: [part for tree in trees for part in tree])
 
 
 @given(
@@ -68,13 +68,14 @@ def contents():
 def test_whatever_is_aligned_no_code_is_lost_and_nesting_stays(content, words, alignment):
     target = " ".join(words)
     plain = take_out(content)
-    found = Projection(plain.text, target, alignment).put_in(plain.root)
-    codes = [each.markup.strip() for each in found if isinstance(each, Code) and each.markup]
-    assert sorted(codes) == sorted(each.markup for each in content if isinstance(each, Code))
+    parts = Projection(plain.text, target, alignment).put_in(plain.root)
+    codes = [part.markup.strip() for part in parts if isinstance(part, Code) and part.markup]
+    source_codes = [part.markup for part in content if isinstance(part, Code)]
+    assert sorted(codes) == sorted(source_codes)
     assert not plain.stand_ins
-    said = "".join(each for each in found if isinstance(each, str))
-    assert re.sub(r"\s", "", said) == re.sub(r"\s", "", target)
-    assert depths(codes) == depths([each.markup for each in content if isinstance(each, Code)])
+    text = "".join(part for part in parts if isinstance(part, str))
+    assert re.sub(r"\s", "", text) == re.sub(r"\s", "", target)
+    assert depths(codes) == depths(source_codes)
 
 
 def depths(codes: list[str]) -> tuple[int, int]:

@@ -40,10 +40,10 @@ def test_the_same_words_give_the_same_document(name):
 def test_all_but_the_texts_stays(name):
     read = READERS[name[1:]]
     for engine in (BACKWARDS, SHOUTING) if name != "a.txt" else (SHOUTING,):  # where a line ends tells what goes on
-        found = translated(KEPT[name], name, engine)
-        assert found != KEPT[name]
+        result = translated(KEPT[name], name, engine)
+        assert result != KEPT[name]
         named = KEPT[name].replace('lang="en"', 'lang="fr"')
-        assert skeleton(read(found)) == skeleton(read(named))
+        assert skeleton(read(result)) == skeleton(read(named))
 
 
 def skeleton(document):
@@ -57,27 +57,27 @@ def skeleton(document):
 
 
 def test_plain_text():
-    found = translated(samples.TXT, "a.txt", SHOUTING)
-    assert "\n- FIRST ITEM: 3 APPLES\n" in found
-    assert "\n    1. NESTED ITEM\n" in found
-    assert found.startswith("\ufeffA WALK IN THE PARK\n\nON SUNDAY TWO MEN AND A WOMAN WALKED THROUGH THE PARK,")
+    result = translated(samples.TXT, "a.txt", SHOUTING)
+    assert "\n- FIRST ITEM: 3 APPLES\n" in result
+    assert "\n    1. NESTED ITEM\n" in result
+    assert result.startswith("\ufeffA WALK IN THE PARK\n\nON SUNDAY TWO MEN AND A WOMAN WALKED THROUGH THE PARK,")
 
 
 def test_markdown():
-    found = translated(samples.MARKDOWN, "a.md", SHOUTING)
-    assert 'A [LINK TO **BOLD** TEXT](https://example.org/a_(b) "TITLE") AND `code`, AN ![IMAGE](a.png).' in found
-    assert "> A QUOTATION THAT GOES\n> OVER TWO LINES.\n" in found
-    assert "2. ANOTHER ITEM\n   THAT GOES ON\n" in found
-    assert "- [ ] A TASK\n" in found
-    assert "| `x` | THE **FIRST** THING |\n" in found
-    assert '<div title="TOOLTIP TEXT">SOME TEXT IN A <em>BLOCK</em>.</div>' in found
-    assert "[^1]: THE FOOTNOTE ITSELF." in found
-    shown = MarkdownIt("commonmark").render(found)
+    result = translated(samples.MARKDOWN, "a.md", SHOUTING)
+    assert 'A [LINK TO **BOLD** TEXT](https://example.org/a_(b) "TITLE") AND `code`, AN ![IMAGE](a.png).' in result
+    assert "> A QUOTATION THAT GOES\n> OVER TWO LINES.\n" in result
+    assert "2. ANOTHER ITEM\n   THAT GOES ON\n" in result
+    assert "- [ ] A TASK\n" in result
+    assert "| `x` | THE **FIRST** THING |\n" in result
+    assert '<div title="TOOLTIP TEXT">SOME TEXT IN A <em>BLOCK</em>.</div>' in result
+    assert "[^1]: THE FOOTNOTE ITSELF." in result
+    shown = MarkdownIt("commonmark").render(result)
     for page, text in {"guide": "USER GUIDE", "next": "NEXT PAGE", "": "BOTH"}.items():
         assert f'<a href="https://example.org{page and "/"}{page}">{text}</a>' in shown.replace("\n", " ")
     assert "[NOTHING]" in shown
     for kept in ('title: "Not translated"', 'print("Not translated")', "    indented code", "[ref]: https"):
-        assert kept in found
+        assert kept in result
 
 
 def test_a_mark_that_a_translation_brings_is_no_markup():
@@ -90,40 +90,40 @@ def test_a_mark_that_a_translation_brings_is_no_markup():
 
 
 def test_web_pages():
-    found = translated(samples.HTML, "a.html", SHOUTING)
-    assert "<title>THE PAGE &amp; MORE</title>" in found
-    assert 'content="WHAT IT IS ABOUT"' in found
-    assert '<a href="x?a=1&amp;b=2">WOMAN &lt;3</a> WALK<br>SLOWLY, SEE <code>x = 1</code>.' in found
-    assert 'alt="A DOG"' in found
-    assert "<li>ONE<li>TWO <b>THINGS</b>" in found
-    assert 'SAY <span class="notranslate">Dragoman</span> TWICE.' in found
+    result = translated(samples.HTML, "a.html", SHOUTING)
+    assert "<title>THE PAGE &amp; MORE</title>" in result
+    assert 'content="WHAT IT IS ABOUT"' in result
+    assert '<a href="x?a=1&amp;b=2">WOMAN &lt;3</a> WALK<br>SLOWLY, SEE <code>x = 1</code>.' in result
+    assert 'alt="A DOG"' in result
+    assert "<li>ONE<li>TWO <b>THINGS</b>" in result
+    assert 'SAY <span class="notranslate">Dragoman</span> TWICE.' in result
     for kept in ("Leave this alone", 'alert("no")', "color: red", "a comment", "<pre>not this</pre>", 'value="x"'):
-        assert kept in found
+        assert kept in result
     parser = HTMLParser()
-    parser.feed(found)
+    parser.feed(result)
     parser.close()
 
 
 def test_subtitles():
-    found = translated(samples.SRT, "a.srt", SHOUTING)
-    assert "A MAN WALKS DOWN THE STREET\r\nAND SEES A <i>DOG</i>.\r\n" in found
-    assert "- WHO ARE YOU?\n- {\\an8}NOBODY.\n" in found
-    assert re.findall(r"\d+:.*-->.*", found) == re.findall(r"\d+:.*-->.*", samples.SRT)
+    result = translated(samples.SRT, "a.srt", SHOUTING)
+    assert "A MAN WALKS DOWN THE STREET\r\nAND SEES A <i>DOG</i>.\r\n" in result
+    assert "- WHO ARE YOU?\n- {\\an8}NOBODY.\n" in result
+    assert re.findall(r"\d+:.*-->.*", result) == re.findall(r"\d+:.*-->.*", samples.SRT)
     assert "<v Mary>THE DOG IS <b>OLD</b>." in translated(samples.VTT, "a.vtt", SHOUTING)
 
 
 def test_catalogues_are_filled_and_marked_for_review():
     catalogue = polib.pofile(translated(samples.PO, "a.po", SHOUTING))
-    found = {entry.msgid: entry for entry in catalogue if not entry.obsolete}
-    assert found["Open the file"].msgstr == "OPEN THE FILE"
-    assert found['Cannot open <b>%s</b>: "%d" errors\n'].flags == ["fuzzy", "c-format"]
-    assert found['Cannot open <b>%s</b>: "%d" errors\n'].msgstr == 'CANNOT OPEN <b>%s</b>: "%d" ERRORS\n'
-    assert (found["Done"].msgstr, found["Done"].flags) == ("Fini", [])
-    assert found["Old text"].msgstr == "Vieux texte"
-    assert found["One dog"].msgstr_plural == {0: "ONE DOG", 1: "%d DOGS"}
-    assert found["A long text\nin two lines\n"].msgstr == "A LONG TEXT\nIN TWO LINES\n"
+    result = {entry.msgid: entry for entry in catalogue if not entry.obsolete}
+    assert result["Open the file"].msgstr == "OPEN THE FILE"
+    assert result['Cannot open <b>%s</b>: "%d" errors\n'].flags == ["fuzzy", "c-format"]
+    assert result['Cannot open <b>%s</b>: "%d" errors\n'].msgstr == 'CANNOT OPEN <b>%s</b>: "%d" ERRORS\n'
+    assert (result["Done"].msgstr, result["Done"].flags) == ("Fini", [])
+    assert result["Old text"].msgstr == "Vieux texte"
+    assert result["One dog"].msgstr_plural == {0: "ONE DOG", 1: "%d DOGS"}
+    assert result["A long text\nin two lines\n"].msgstr == "A LONG TEXT\nIN TWO LINES\n"
     assert catalogue.metadata["Content-Type"] == "text/plain; charset=UTF-8"
-    assert all("fuzzy" in entry.flags for entry in found.values() if entry.msgid != "Done")
+    assert all("fuzzy" in entry.flags for entry in result.values() if entry.msgid != "Done")
 
 
 def test_files_of_translators_are_filled_and_marked_for_review():
@@ -155,12 +155,12 @@ def test_translation_memories_get_a_variant():
 
 
 def test_strings():
-    found = json.loads(translated(samples.JSON, "a.json", SHOUTING))
-    assert found["title"] == "THE RED HOUSE"
-    assert found["nested"] == {"list": ["ONE DOG", "TWO  SPACES ", True, None, "12:30"], "Save": "SAVE"}
-    assert found["html"] == 'CLICK <b>HERE</b>, {name}!\nSECOND LINE "QUOTED" É'
-    assert (found["id"], found["url"]) == tuple(json.loads(samples.JSON)[k] for k in ("id", "url"))
-    assert found["icu"] == "{n, plural, one {# DOG} other {# DOGS}}"
+    result = json.loads(translated(samples.JSON, "a.json", SHOUTING))
+    assert result["title"] == "THE RED HOUSE"
+    assert result["nested"] == {"list": ["ONE DOG", "TWO  SPACES ", True, None, "12:30"], "Save": "SAVE"}
+    assert result["html"] == 'CLICK <b>HERE</b>, {name}!\nSECOND LINE "QUOTED" É'
+    assert (result["id"], result["url"]) == tuple(json.loads(samples.JSON)[k] for k in ("id", "url"))
+    assert result["icu"] == "{n, plural, one {# DOG} other {# DOGS}}"
     values = yaml.safe_load(translated(samples.YAML, "a.yaml", SHOUTING))
     assert (values["title"], values["quoted"], values["double"]) == ("THE RED HOUSE", "IT'S HERE", 'A "WORD" HERE')
     assert values["list"] == ["ONE DOG", "TWO CATS"]
@@ -211,14 +211,14 @@ def word_document() -> bytes:
 def test_documents_of_word(word_document):
     same = translate_document(word_document, "a.docx", ("en", "fr"), SAME).content
     assert members(same) == members(word_document)
-    found = docx.Document(io.BytesIO(translate_document(word_document, "a.docx", ("en", "fr"), BACKWARDS).content))
-    runs = [[(run.text, bool(run.bold), bool(run.italic)) for run in each.runs] for each in found.paragraphs]
+    result = docx.Document(io.BytesIO(translate_document(word_document, "a.docx", ("en", "fr"), BACKWARDS).content))
+    runs = [[(run.text, bool(run.bold), bool(run.italic)) for run in paragraph.runs] for paragraph in result.paragraphs]
     assert runs[0] == [("house red The", False, False)]
     assert runs[1] == [
         ("slowly", False, True), (". walk ", False, False), ("woman a", True, False), (" and man A", False, False)
     ]  # fmt: skip
-    assert found.tables[0].cell(0, 1).text == "two & Cell"
-    assert found.sections[0].header.paragraphs[0].text == "header The"
+    assert result.tables[0].cell(0, 1).text == "two & Cell"
+    assert result.sections[0].header.paragraphs[0].text == "header The"
 
 
 BEGIN, SEPARATE, END = (("fldChar", kind) for kind in ("begin", "separate", "end"))
@@ -272,11 +272,11 @@ def test_fields_of_word_stay_whole_around_their_words(runs):
 def fields_of(document) -> tuple[list[str], set[str]]:
     """The codes of all fields of a document of Word, and the words inside of fields."""
     codes, words, depth = [], set(), 0
-    for each in document.element.body.iter(qn("w:fldChar"), qn("w:instrText"), qn("w:t")):
-        if each.tag == qn("w:t"):
-            words |= set(re.findall(r"\w+", each.text)) if depth else set()
+    for element in document.element.body.iter(qn("w:fldChar"), qn("w:instrText"), qn("w:t")):
+        if element.tag == qn("w:t"):
+            words |= set(re.findall(r"\w+", element.text)) if depth else set()
             continue
-        codes.append(each.get(qn("w:fldCharType")) or each.text)
+        codes.append(element.get(qn("w:fldCharType")) or element.text)
         depth += {"begin": 1, "end": -1}.get(codes[-1], 0)
     return codes, words
 
@@ -305,10 +305,10 @@ def test_open_documents():
     document.save(output)
     content = output.getvalue()
     assert members(translate_document(content, "a.odt", ("en", "fr"), SAME).content) == members(content)
-    found = translate_document(content, "a.odt", ("en", "fr"), BACKWARDS).content
-    assert zipfile.ZipFile(io.BytesIO(found)).namelist()[0] == "mimetype"
-    odf.opendocument.load(io.BytesIO(found))
-    text = members(found)["content.xml"].decode()
+    result = translate_document(content, "a.odt", ("en", "fr"), BACKWARDS).content
+    assert zipfile.ZipFile(io.BytesIO(result)).namelist()[0] == "mimetype"
+    odf.opendocument.load(io.BytesIO(result))
+    text = members(result)["content.xml"].decode()
     assert '<text:span text:style-name="Bold">woman a</text:span> and man A<text:note' in text
     assert "<text:p>itself note The</text:p>" in text
 

@@ -22,7 +22,7 @@ from dragoman.serving.server import DEFAULT, Server
 
 
 class Words:
-    """Stands for a `Translator`: each word in capitals, with its language."""
+    """Stands for a `Translator`: translates a text into capitals."""
 
     def __init__(self, source: str = "en", target: str = "fr", *, seconds: float = 0.0):
         self.languages, self.seconds = (source, target), seconds
@@ -36,12 +36,14 @@ class Words:
     def translate(self, texts: list[str], config: DecodingConfig, prefixes: list[str]) -> list[Translation]:
         self.batches.append(list(texts))
         time.sleep(self.seconds)
-        found = []
+        translations = []
         for text in texts:
             links = [(index, index) for index in range(len(text.split(" ")))] if config.alignments else None
-            others = [Translation(f"{text.upper()}{n}", 0.0, 0.0, []) for n in range(1, config.n_best)]
-            found.append(Translation(text.upper(), 0.0, 0.0, [], links, others if config.n_best > 1 else None))
-        return found
+            alternatives = [Translation(f"{text.upper()}{n}", 0.0, 0.0, []) for n in range(1, config.n_best)]
+            translations.append(
+                Translation(text.upper(), 0.0, 0.0, [], links, alternatives if config.n_best > 1 else None)
+            )
+        return translations
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Running:
         return f"http://127.0.0.1:{self.port}"
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """Status, content and head of an answer; a body that is no bytes is sent as JSON."""
+        """Status, content and headers of an answer. A body that is not bytes is sent as JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         if body is not None and not isinstance(body, bytes):
             body, headers = json.dumps(body).encode(), {"Content-Type": "application/json"} | headers
@@ -65,13 +67,13 @@ class Running:
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
-        told = dict(answer.getheaders())
-        is_json = told.get("content-type", "").startswith("application/json")
-        return answer.status, json.loads(content) if is_json else content, told
+        answer_headers = dict(answer.getheaders())
+        is_json = answer_headers.get("content-type", "").startswith("application/json")
+        return answer.status, json.loads(content) if is_json else content, answer_headers
 
 
 def multipart(fields, name, content):
-    """The kind and the body of a form with a file."""
+    """Content type and body of a form with a file."""
     parts = [f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
     parts.append(f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n')
     return "multipart/form-data; boundary=x", "".join(parts).encode() + content + b"\r\n--x--\r\n"

@@ -22,25 +22,25 @@ def form(**fields: str) -> tuple[bytes, dict[str, str]]:
 def test_a_text_or_a_list_as_json_form_or_address(running):
     fields = {"q": "a red house", "source": "en", "target": "fr"}
     body, head = form(**fields)
-    for status, told, _ in (
+    for status, answer, _ in (
         running.ask("POST", "/translate", fields),
         running.ask("POST", "/translate", body, **head),
         running.ask("POST", f"/translate?{body.decode()}"),
     ):
-        assert (status, told) == (200, {"translatedText": "A RED HOUSE"})
-    _, told, _ = running.ask("POST", "/translate", fields | {"q": ["a cat", "", "the dog"]})
-    assert told == {"translatedText": ["A CAT", "", "THE DOG"]}
+        assert (status, answer) == (200, {"translatedText": "A RED HOUSE"})
+    _, answer, _ = running.ask("POST", "/translate", fields | {"q": ["a cat", "", "the dog"]})
+    assert answer == {"translatedText": ["A CAT", "", "THE DOG"]}
 
 
 def test_mastodon(running):
     """A status with its parts, in HTML, of an unknown language; then the languages."""
-    asked = {"q": ["<p>The <b>red</b> house is very old.</p>", "Le chat est sur la table."], "source": "auto",
+    fields = {"q": ["<p>The <b>red</b> house is very old.</p>", "Le chat est sur la table."], "source": "auto",
              "target": "fr", "format": "html", "api_key": ""}  # fmt: skip
-    status, told, _ = running.ask("POST", "/translate", asked)
+    status, answer, _ = running.ask("POST", "/translate", fields)
     assert status == 200
-    assert told["translatedText"] == ["<p>THE <b>RED</b> HOUSE IS VERY OLD.</p>", "Le chat est sur la table."]
-    assert [each["language"] for each in told["detectedLanguage"]] == ["en", "fr"]
-    assert all(0 <= each["confidence"] <= 100 for each in told["detectedLanguage"])
+    assert answer["translatedText"] == ["<p>THE <b>RED</b> HOUSE IS VERY OLD.</p>", "Le chat est sur la table."]
+    assert [language["language"] for language in answer["detectedLanguage"]] == ["en", "fr"]
+    assert all(0 <= language["confidence"] <= 100 for language in answer["detectedLanguage"])
     _, languages, _ = running.ask("GET", "/languages")
     assert languages[0] == {"code": "en", "name": "English", "targets": ["en", "fr"]}
 
@@ -49,13 +49,13 @@ def test_weblate(running):
     """A form without a format, and the codes of languages."""
     body, head = form(q="Hello, %s!", source="en", target="fr", api_key="")
     assert running.ask("POST", "/translate", body, **head)[1] == {"translatedText": "HELLO, %S!"}
-    assert {each["code"] for each in running.ask("GET", "/languages")[1]} == {"en", "fr"}
+    assert {language["code"] for language in running.ask("GET", "/languages")[1]} == {"en", "fr"}
 
 
 def test_the_client_of_libretranslate(running):
     client = LibreTranslateAPI(f"{running.url}/")
     assert client.translate("a cat", "en", "fr") == "A CAT"
-    assert [each["code"] for each in client.languages()] == ["en", "fr"]
+    assert [language["code"] for language in client.languages()] == ["en", "fr"]
     assert client.detect("Le chat est sur la table, et il dort.")[0]["language"] == "fr"
 
 
@@ -73,21 +73,21 @@ def test_translations_are_streamed_as_lines_of_json(serve):
 
 def test_alternatives_and_options(running):
     fields = {"q": "the cat is in the house", "source": "auto", "target": "fr", "alternatives": 2, "beam_size": 2}
-    _, told, _ = running.ask("POST", "/translate", fields)
-    assert told["alternatives"] == ["THE CAT IS IN THE HOUSE1", "THE CAT IS IN THE HOUSE2"]
-    assert told["detectedLanguage"]["language"] == "en"
-    status, told, _ = running.ask("POST", "/translate", fields | {"beam_size": "many"})
-    assert (status, "`beam_size`" in told["error"]) == (400, True)
+    _, answer, _ = running.ask("POST", "/translate", fields)
+    assert answer["alternatives"] == ["THE CAT IS IN THE HOUSE1", "THE CAT IS IN THE HOUSE2"]
+    assert answer["detectedLanguage"]["language"] == "en"
+    status, answer, _ = running.ask("POST", "/translate", fields | {"beam_size": "many"})
+    assert (status, "`beam_size`" in answer["error"]) == (400, True)
 
 
 def test_every_option_of_the_search_but_those_of_memory_is_taken(running):
-    asked = {"diversity": 0.5, "alternatives": 1, "beam_size": 3, "alignments": True}
-    status, told, _ = running.ask("POST", "/translate", RIGHT | {"q": "a cat"} | asked)
-    assert (status, told["alignments"]) == (200, [[0, 0], [1, 1]])
+    options = {"diversity": 0.5, "alternatives": 1, "beam_size": 3, "alignments": True}
+    status, answer, _ = running.ask("POST", "/translate", RIGHT | {"q": "a cat"} | options)
+    assert (status, answer["alignments"]) == (200, [[0, 0], [1, 1]])
     drawn = {"sample": "true", "temperature": "0.7", "top_k": "5", "top_p": 0.9, "seed": 7}
     assert running.ask("POST", "/translate", RIGHT | drawn)[0] == 200
-    status, told, _ = running.ask("POST", "/translate", RIGHT | {"top_k": 5})
-    assert (status, "for sampling" in told["error"]) == (400, True)
+    status, answer, _ = running.ask("POST", "/translate", RIGHT | {"top_k": 5})
+    assert (status, "for sampling" in answer["error"]) == (400, True)
     described = running.ask("GET", "/spec")[1]["paths"]["/translate"]["post"]["requestBody"]["content"]
     known = described["application/json"]["schema"]["properties"]
     assert DecodingConfig.model_fields.keys() - known.keys() == {"n_best", "max_source_length", "max_tokens"}
@@ -96,22 +96,22 @@ def test_every_option_of_the_search_but_those_of_memory_is_taken(running):
 def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
     three = serve(Words("en", "fr"), Words("fr", "en"), Words("de", "fr"))
     texts = ["Das ist ein schönes Haus.", "C'est une belle maison.", "This is a beautiful house."]
-    told = three.ask("POST", "/translate", {"q": texts[1:], "source": "auto", "target": "en"})[1]
-    assert [each["language"] for each in told["detectedLanguage"]] == ["fr", "en"]
-    assert told["translatedText"] == [texts[1].upper(), texts[2]]
-    told = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})[1]
-    assert told["translatedText"] == [texts[0], texts[1].upper(), texts[2]]
-    status, told, _ = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "en"})
-    assert (status, told["error"]) == (400, "English (en) is not available as a target language from German (de)")
-    told = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
-    assert (told["detectedLanguage"]["language"], told["translatedText"]) == ("de", texts[0].upper())
+    answer = three.ask("POST", "/translate", {"q": texts[1:], "source": "auto", "target": "en"})[1]
+    assert [language["language"] for language in answer["detectedLanguage"]] == ["fr", "en"]
+    assert answer["translatedText"] == [texts[1].upper(), texts[2]]
+    answer = three.ask("POST", "/translate", {"q": texts, "source": "auto", "target": "en"})[1]
+    assert answer["translatedText"] == [texts[0], texts[1].upper(), texts[2]]
+    status, answer, _ = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "en"})
+    assert (status, answer["error"]) == (400, "English (en) is not available as a target language from German (de)")
+    answer = three.ask("POST", "/translate", {"q": texts[0], "source": "auto", "target": "fr"})[1]
+    assert (answer["detectedLanguage"]["language"], answer["translatedText"]) == ("de", texts[0].upper())
     for text, language in (("Das ist ein schönes Haus.", "de"), ("This is a beautiful house.", "en")):
         document = docx.Document()
         document.add_paragraph(text)
         document.save(content := io.BytesIO())
         kind, form = multipart({"source": "auto", "target": "fr"}, "a.docx", content.getvalue())
         assert three.ask("POST", "/translate_file", form, Content_Type=kind)[0] == 200
-        (used,) = (each for each in three.models if each.batches and each.batches[-1] == [text])
+        (used,) = (model for model in three.models if model.batches and model.batches[-1] == [text])
         assert used.languages == (language, "fr")
 
 
@@ -129,7 +129,7 @@ RIGHT = {"q": "x", "source": "en", "target": "fr"}
         ({"q": "x" * 5_001}, "Invalid request: request (5001) exceeds text limit (5000)"),
         ({"q": ["x"] * 513}, "Invalid request: request (513) exceeds text limit (512)"),
         ({"prefix": "x" * 5_001}, "Invalid request: request (5001) exceeds text limit (5000)"),
-        ({"glossary": [1]}, "Invalid request: `glossary` is [1]; it must be a table of texts."),
+        ({"glossary": [1]}, "Invalid request: `glossary` is [1]; it must be a table (dict) of texts."),
         ({"alternatives": "y"}, "Invalid request: alternatives must be a whole number"),
         ({"alternatives": 11}, "Invalid request: alternatives must be from 0 to 10"),
         ({"format": "pdf"}, "pdf format is not supported"),
@@ -142,9 +142,9 @@ def test_what_is_wrong_is_said_as_libretranslate_says_it(running, fields, messag
 
 def test_documents(running):
     kind, form = multipart({"source": "en", "target": "fr"}, "../a b.md", b"# The *red* house")
-    status, told, _ = running.ask("POST", "/translate_file", form, Content_Type=kind)
+    status, answer, _ = running.ask("POST", "/translate_file", form, Content_Type=kind)
     assert status == 200
-    path = urllib.parse.urlsplit(told["translatedFileUrl"]).path
+    path = urllib.parse.urlsplit(answer["translatedFileUrl"]).path
     status, content, head = running.ask("GET", path)
     assert (status, content) == (200, b"# THE *RED* HOUSE")
     assert (path[-8:], head["content-disposition"]) == ("a%20b.md", "attachment; filename*=UTF-8''a%20b.md")
@@ -157,16 +157,16 @@ def test_the_client_of_deepl(running, monkeypatch):
     # It would wait five seconds before it asks for a document again.
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
     client = deepl.DeepLClient("key:fx", server_url=running.url)
-    found = client.translate_text(["a cat", "the house is old"], target_lang="FR", source_lang="EN")
-    assert [each.text for each in found] == ["A CAT", "THE HOUSE IS OLD"]
+    translations = client.translate_text(["a cat", "the house is old"], target_lang="FR", source_lang="EN")
+    assert [translation.text for translation in translations] == ["A CAT", "THE HOUSE IS OLD"]
     detected = client.translate_text("The house is very old, said the man.", target_lang="FR")
     assert (detected.detected_source_lang, detected.text) == ("EN", "THE HOUSE IS VERY OLD, SAID THE MAN.")
     assert (
         client.translate_text("<i>a</i> cat", target_lang="FR", source_lang="EN", tag_handling="html").text
         == "<i>A</i> CAT"
     )
-    assert [each.code for each in client.get_source_languages()] == ["EN", "FR"]
-    assert {each.code for each in client.get_target_languages()} == {"EN", "FR"}
+    assert [language.code for language in client.get_source_languages()] == ["EN", "FR"]
+    assert {language.code for language in client.get_target_languages()} == {"EN", "FR"}
     assert client.get_usage().character.count > 0
     names = {"source_lang": "EN", "target_lang": "FR"}
     client.translate_document(b"# The *red* house", output := io.BytesIO(), filename="a.md", **names)
@@ -179,8 +179,8 @@ def test_deepl_says_what_it_ignores_and_what_is_wrong(running):
     fields = {"text": ["a"], "target_lang": "fr", "source_lang": "en"}
     status, _, head = running.ask("POST", "/v2/translate", fields | {"formality": "prefer_less", "context": "b"})
     assert (status, head["x-ignored-parameters"]) == (200, "context, formality")
-    status, told, _ = running.ask("POST", "/v2/translate", fields | {"formality": "less"})
-    assert (status, told) == (400, {"message": "'formality' is not supported for given 'target_lang'."})
+    status, answer, _ = running.ask("POST", "/v2/translate", fields | {"formality": "less"})
+    assert (status, answer) == (400, {"message": "'formality' is not supported for given 'target_lang'."})
     assert running.ask("POST", "/v2/translate", {"text": ["a"]})[:2] == (
         400, {"message": "Invalid request: missing target_lang parameter"}
     )  # fmt: skip
@@ -188,12 +188,12 @@ def test_deepl_says_what_it_ignores_and_what_is_wrong(running):
 
 def test_google(running):
     path = "/language/translate/v2"
-    status, told, _ = running.ask("POST", f"{path}?key=k", {"q": ["<b>a</b> cat"], "target": "fr", "source": "en"})
-    assert (status, told) == (200, {"data": {"translations": [{"translatedText": "<b>A</b> CAT"}]}})
-    _, told, _ = running.ask("POST", path, {"q": "the house is old", "target": "fr", "format": "text"})
-    assert told["data"]["translations"] == [{"translatedText": "THE HOUSE IS OLD", "detectedSourceLanguage": "en"}]
-    status, told, _ = running.ask("POST", path, {"target": "fr"})
-    assert (status, told["error"]["code"]) == (400, 400)
+    status, answer, _ = running.ask("POST", f"{path}?key=k", {"q": ["<b>a</b> cat"], "target": "fr", "source": "en"})
+    assert (status, answer) == (200, {"data": {"translations": [{"translatedText": "<b>A</b> CAT"}]}})
+    _, answer, _ = running.ask("POST", path, {"q": "the house is old", "target": "fr", "format": "text"})
+    assert answer["data"]["translations"] == [{"translatedText": "THE HOUSE IS OLD", "detectedSourceLanguage": "en"}]
+    status, answer, _ = running.ask("POST", path, {"target": "fr"})
+    assert (status, answer["error"]["code"]) == (400, 400)
 
 
 def test_keys_are_asked_for_in_every_api(serve):
@@ -208,9 +208,9 @@ def test_keys_are_asked_for_in_every_api(serve):
     assert running.ask("POST", "/v2/translate", deepl_fields, Authorization="DeepL-Auth-Key one")[0] == 200
     assert running.ask("POST", "/language/translate/v2?key=one", {"q": "a", "target": "fr", "source": "en"})[0] == 200
     assert running.ask("GET", "/metrics")[0] == 400
-    told = running.ask("GET", "/metrics", Authorization="Bearer one")[1].decode()
-    assert "one" not in told.replace("gone", "")
-    assert 'dragoman_characters_total{source="en",target="fr"}' in told
+    metrics = running.ask("GET", "/metrics", Authorization="Bearer one")[1].decode()
+    assert "one" not in metrics.replace("gone", "")
+    assert 'dragoman_characters_total{source="en",target="fr"}' in metrics
     assert running.ask("GET", "/health")[:2] == (200, {"status": "ok"})
 
 

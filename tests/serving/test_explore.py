@@ -27,37 +27,40 @@ def open_server(path, serve):
 
 
 def test_the_sentences_of_a_text_and_their_words(open_server, path):
-    status, told, _ = open_server.ask("POST", "/explore", {"q": TEXT, **FIELDS})
+    status, answer, _ = open_server.ask("POST", "/explore", {"q": TEXT, **FIELDS})
     assert status == 200
-    assert "".join(each["source"] for each in told["sentences"]) == TEXT
+    assert "".join(sentence["source"] for sentence in answer["sentences"]) == TEXT
     _, whole, _ = open_server.ask("POST", "/translate", {"q": TEXT, **FIELDS})
-    assert "".join(each["translation"] + each["after"] for each in told["sentences"]) == whole["translatedText"]
+    assert (
+        "".join(sentence["translation"] + sentence["after"] for sentence in answer["sentences"])
+        == whole["translatedText"]
+    )
     model = ModelDirectory.load(path)
-    for sentence in told["sentences"]:
+    for sentence in answer["sentences"]:
         words = word_probabilities(model, sentence["source"], sentence["translation"])
-        assert [(each["text"], each["start"]) for each in sentence["words"]] == [each[:2] for each in words]
-        found = [each["probability"] for each in sentence["words"]]
-        assert found == pytest.approx([each.probability for each in words], rel=1e-4)
+        assert [(word["text"], word["start"]) for word in sentence["words"]] == [word[:2] for word in words]
+        probabilities = [word["probability"] for word in sentence["words"]]
+        assert probabilities == pytest.approx([word.probability for word in words], rel=1e-4)
     given = {"translation": whole["translatedText"]}
-    assert open_server.ask("POST", "/explore", {"q": TEXT, **given, **FIELDS})[1] == told
+    assert open_server.ask("POST", "/explore", {"q": TEXT, **given, **FIELDS})[1] == answer
     before = open_server.server.queue.translated
-    _, told, _ = open_server.ask("POST", "/explore", {"q": SOURCE, "translation": "La maison.", **FIELDS})
+    _, answer, _ = open_server.ask("POST", "/explore", {"q": SOURCE, "translation": "La maison.", **FIELDS})
     assert open_server.server.queue.translated == before  # one sentence is not translated again
-    assert [each["translation"] for each in told["sentences"]] == ["La maison."]
-    _, told, _ = open_server.ask("POST", "/explore", {"q": TEXT, "translation": "La maison.", **FIELDS})
-    assert [(each["source"], each["translation"]) for each in told["sentences"]] == [(TEXT, "La maison.")]
+    assert [sentence["translation"] for sentence in answer["sentences"]] == ["La maison."]
+    _, answer, _ = open_server.ask("POST", "/explore", {"q": TEXT, "translation": "La maison.", **FIELDS})
+    assert [(sentence["source"], sentence["translation"]) for sentence in answer["sentences"]] == [(TEXT, "La maison.")]
 
 
 def test_other_words_and_how_the_sentence_goes_on(open_server):
-    status, told, _ = open_server.ask("POST", "/words", {"q": SOURCE, "prefix": "La maison", **FIELDS})
+    status, answer, _ = open_server.ask("POST", "/words", {"q": SOURCE, "prefix": "La maison", **FIELDS})
     assert status == 200
-    assert 2 <= len(told["words"]) <= 6
-    for other in told["words"]:
-        assert other["translation"].startswith("La maison")
-        assert other["translation"].removeprefix("La maison").split()[0] == other["text"]
-    probabilities = [other["probability"] for other in told["words"]]
+    assert 2 <= len(answer["words"]) <= 6
+    for word in answer["words"]:
+        assert word["translation"].startswith("La maison")
+        assert word["translation"].removeprefix("La maison").split()[0] == word["text"]
+    probabilities = [word["probability"] for word in answer["words"]]
     assert probabilities == sorted(probabilities, reverse=True)
-    assert len({other["text"] for other in told["words"]}) == len(told["words"])
+    assert len({word["text"] for word in answer["words"]}) == len(answer["words"])
     _, first, _ = open_server.ask("POST", "/words", {"q": SOURCE, "prefix": "", **FIELDS})
     assert first["words"]
 
@@ -75,27 +78,27 @@ def test_what_cannot_be_looked_into_is_refused(open_server, running):
     assert running.ask("POST", "/explore", {"q": "a", **FIELDS})[0] == 404
     assert open_server.ask("POST", "/explore", {"q": "a", "source": "fr", "target": "en"})[0] == 400
     assert open_server.ask("POST", "/explore", {"q": "a " * 5_000, **FIELDS})[0] == 400
-    status, told, _ = open_server.ask("POST", "/inspect", {"q": "word " * 900, **FIELDS})
-    assert (status, "at most 512" in told["error"]) == (400, True)
+    status, answer, _ = open_server.ask("POST", "/inspect", {"q": "word " * 900, **FIELDS})
+    assert (status, "at most 512" in answer["error"]) == (400, True)
 
 
 def test_many_questions_wait_and_more_are_refused(open_server):
-    inspector, gate, found = open_server.server.inspector, threading.Event(), []
+    inspector, gate, answers = open_server.server.inspector, threading.Event(), []
     blocked = inspector._workers._pool.submit(gate.wait)
 
     def ask():
-        found.append(open_server.ask("POST", "/explore", {"q": "The cat.", **FIELDS})[::2])
+        answers.append(open_server.ask("POST", "/explore", {"q": "The cat.", **FIELDS})[::2])
 
     threads = [threading.Thread(target=ask) for _ in range(MOST_WAITING + 4)]
     for thread in threads:
         thread.start()
-    while len(found) < 3:
+    while len(answers) < 3:
         gate.wait(0.05)
     gate.set()
     for thread in threads:
         thread.join()
-    statuses = [status for status, _ in found]
+    statuses = [status for status, _ in answers]
     assert statuses.count(200) == MOST_WAITING + 1
     assert statuses.count(503) == 3
-    assert all("retry-after" in head for status, head in found if status == 503)
+    assert all("retry-after" in head for status, head in answers if status == 503)
     assert blocked.result()

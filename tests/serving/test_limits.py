@@ -85,7 +85,7 @@ def test_half_a_request_and_trickling_clients_are_cut_off(hasty):
                 connection.sendall(b"x")
                 time.sleep(0.05)
 
-    threads = [threading.Thread(target=trickle, args=(each,)) for each in bodies]
+    threads = [threading.Thread(target=trickle, args=(connection,)) for connection in bodies]
     for thread in threads:
         thread.start()
     for _ in range(5):  # others are served meanwhile
@@ -111,8 +111,8 @@ def test_a_good_client_keeps_its_connection(hasty):
 def test_a_slow_translation_is_given_up(serve):
     running = serve(Words(seconds=0.4), limits=Limits(seconds=0.1))
     for format_ in ("text", "html"):  # the first one is being computed when its time is over
-        status, told, _ = running.ask("POST", "/translate", ASK | {"format": format_})
-        assert (status, "took too long" in told["error"]) == (504, True)
+        status, answer, _ = running.ask("POST", "/translate", ASK | {"format": format_})
+        assert (status, "took too long" in answer["error"]) == (504, True)
 
 
 @pytest.mark.parametrize("format_", [b"text", b"html"])

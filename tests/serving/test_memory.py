@@ -28,15 +28,15 @@ def remembering(serve, path):
 
 
 def test_a_correction_is_the_answer_from_then_on(remembering):
-    asked = {"q": ["The red house.", "A dog."]} | PAIR
-    assert "fromMemory" not in remembering.ask("POST", "/translate", asked)[1]
+    request = {"q": ["The red house.", "A dog."]} | PAIR
+    assert "fromMemory" not in remembering.ask("POST", "/translate", request)[1]
     kept = {"q": " The red house. ", "s": "La maison rouge.", "who": "me"} | PAIR
     assert remembering.ask("POST", "/suggest", kept)[:2] == (200, {"success": True})
-    told = remembering.ask("POST", "/translate", asked)[1]
-    assert told == {"translatedText": ["La maison rouge.", "A DOG."], "fromMemory": [True, False]}
+    answer = remembering.ask("POST", "/translate", request)[1]
+    assert answer == {"translatedText": ["La maison rouge.", "A DOG."], "fromMemory": [True, False]}
     again = kept | {"s": "La rouge maison."}
     remembering.ask("POST", "/suggest", again)
-    assert remembering.ask("POST", "/translate", asked)[1]["translatedText"][0] == "La rouge maison."
+    assert remembering.ask("POST", "/translate", request)[1]["translatedText"][0] == "La rouge maison."
     assert remembering.ask("GET", "/frontend/settings")[1]["suggestions"] is True
 
 
@@ -44,17 +44,17 @@ def test_the_texts_of_html_and_of_documents_are_answered_from_it_too(remembering
     for source, target in (("The red house.", "La maison rouge."), ("A cat.", "<i>Un</i> chat.")):
         remembering.ask("POST", "/suggest", {"q": source, "s": target} | PAIR)
     pages = ["<p>The <a href=x>red</a> house.</p><p>A dog.</p>", "<h1> <b>The red\nhouse.</b></h1>", "A cat.", "<br>"]
-    _, told, _ = remembering.ask("POST", "/translate", {"q": pages, "format": "html"} | PAIR)
-    assert told["translatedText"] == [
+    _, answer, _ = remembering.ask("POST", "/translate", {"q": pages, "format": "html"} | PAIR)
+    assert answer["translatedText"] == [
         "<p>La <a href=x>maison</a> rouge.</p><p>A DOG.</p>",
         "<h1> <b>La maison rouge.</b></h1>",
         "&lt;i&gt;Un&lt;/i&gt; chat.",
         "<br>",
     ]
-    assert told["fromMemory"] == [False, True, True, False]
+    assert answer["fromMemory"] == [False, True, True, False]
     kind, form = multipart(PAIR, "a.md", b"# The *red* house.\n\nA dog.\n\n- A cat.\n")
-    _, told, _ = remembering.ask("POST", "/translate_file", form, Content_Type=kind)
-    _, content, _ = remembering.ask("GET", "/" + told["translatedFileUrl"].split("/", 3)[3])
+    _, answer, _ = remembering.ask("POST", "/translate_file", form, Content_Type=kind)
+    _, content, _ = remembering.ask("GET", "/" + answer["translatedFileUrl"].split("/", 3)[3])
     assert content.decode() == "# La *maison* rouge.\n\nA DOG.\n\n- \\<i>Un\\</i> chat.\n"
     assert remembering.models[0].batches == [["A dog."], ["A dog."]]
 
@@ -62,11 +62,11 @@ def test_the_texts_of_html_and_of_documents_are_answered_from_it_too(remembering
 def test_near_entries_are_shown_with_their_similarity(remembering):
     for source in ("The red house is old.", "The green house is old.", "Nothing like it at all"):
         remembering.ask("POST", "/suggest", {"q": source, "s": f"[{source}]"} | PAIR)
-    told = remembering.ask("POST", "/translate", {"q": "The red house is very old.", "similar": 2} | PAIR)[1]
-    assert told["translatedText"] == "THE RED HOUSE IS VERY OLD."
-    assert [each["target"] for each in told["similar"]] == ["[The red house is old.]", "[The green house is old.]"]
-    assert 0.6 < told["similar"][1]["similarity"] < told["similar"][0]["similarity"] < 1
-    assert told["similar"][1]["difference"] == [
+    answer = remembering.ask("POST", "/translate", {"q": "The red house is very old.", "similar": 2} | PAIR)[1]
+    assert answer["translatedText"] == "THE RED HOUSE IS VERY OLD."
+    assert [entry["target"] for entry in answer["similar"]] == ["[The red house is old.]", "[The green house is old.]"]
+    assert 0.6 < answer["similar"][1]["similarity"] < answer["similar"][0]["similarity"] < 1
+    assert answer["similar"][1]["difference"] == [
         ["same", "The "], ["removed", "green"], ["added", "red"], ["same", " house is "], ["added", "very "],
         ["same", "old."],
     ]  # fmt: skip
@@ -75,16 +75,16 @@ def test_near_entries_are_shown_with_their_similarity(remembering):
 @pytest.mark.parametrize("text", ["我们今天去看红色的房子。", "私たちは赤い家を見ます。", "เราไปดูบ้านสีแดง"])
 def test_near_entries_are_found_in_scripts_without_spaces(path, text):
     memory = Memory(path)
-    for each in (text[:3] + text[5:], "不一样的句子", text[:3] + text[5:]):
-        memory.add(("zh", "en"), each, "x")
-    assert [each.source for each in memory.similar(("zh", "en"), text)] == [text[:3] + text[5:]]
+    for source in (text[:3] + text[5:], "不一样的句子", text[:3] + text[5:]):
+        memory.add(("zh", "en"), source, "x")
+    assert [entry.source for entry in memory.similar(("zh", "en"), text)] == [text[:3] + text[5:]]
     memory.close()
 
 
 @given(texts=st.lists(st.text(alphabet="ab 。猫", max_size=12), min_size=2, max_size=2))
 def test_a_difference_holds_both_texts(texts):
     parts = difference(*texts)
-    assert ["".join(part for kind, part in parts if kind != other) for other in ("added", "removed")] == texts
+    assert ["".join(part for kind, part in parts if kind != missing) for missing in ("added", "removed")] == texts
 
 
 def test_it_is_exported_and_trained_on(remembering, path, tmp_path):
@@ -96,8 +96,8 @@ def test_it_is_exported_and_trained_on(remembering, path, tmp_path):
         status, content, _ = remembering.ask("GET", f"/memory.{ending}")
         assert status == 200
         (tmp_path / f"m.{ending}").write_bytes(content)
-        found = [tuple(" ".join(text.split()) for text in pair) for pair in Bitext.open(tmp_path / f"m.{ending}")]
-        assert found == [tuple(" ".join(text.split()) for text in pair) for pair in kept]
+        read = [tuple(" ".join(text.split()) for text in pair) for pair in Bitext.open(tmp_path / f"m.{ending}")]
+        assert read == [tuple(" ".join(text.split()) for text in pair) for pair in kept]
     memory = Bitext.open(path)
     assert (memory.source_language, memory.target_language) == ("en", "fr")
     assert len(list(memory)) == 3
@@ -111,22 +111,22 @@ def test_blank_corrections_are_refused(remembering):
 def test_a_file_that_fails_is_said_and_the_server_lives(remembering, path):
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE words")
-    status, told, _ = remembering.ask("POST", "/suggest", {"q": "A dog.", "s": "Un chien."} | PAIR)
-    assert (status, told["error"]) == (503, "The translation memory fails: no such table: words.")
+    status, answer, _ = remembering.ask("POST", "/suggest", {"q": "A dog.", "s": "Un chien."} | PAIR)
+    assert (status, answer["error"]) == (503, "The translation memory fails: no such table: words.")
     assert remembering.ask("POST", "/translate", {"q": "A dog."} | PAIR)[0] == 200
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE pairs")
     for format_ in ("text", "html"):
-        status, told, _ = remembering.ask("POST", "/translate", {"q": "A dog.", "format": format_} | PAIR)
-        assert (status, "no such table: pairs" in told["error"]) == (503, True)
+        status, answer, _ = remembering.ask("POST", "/translate", {"q": "A dog.", "format": format_} | PAIR)
+        assert (status, "no such table: pairs" in answer["error"]) == (503, True)
     _, lines, _ = remembering.ask("POST", "/translate", {"q": ["A dog."], "stream": True} | PAIR)
     assert b"no such table: pairs" in lines
 
 
 def test_nothing_is_kept_unless_asked_for(serve):
     running = serve(Words())
-    told = running.ask("POST", "/suggest", {"q": "a", "s": "b"} | PAIR)
-    assert told[:2] == (403, {"error": "Suggestions are disabled on this server."})
+    answer = running.ask("POST", "/suggest", {"q": "a", "s": "b"} | PAIR)
+    assert answer[:2] == (403, {"error": "Suggestions are disabled on this server."})
     assert running.ask("GET", "/memory.tsv")[0] == 404
 
 
@@ -137,9 +137,9 @@ def test_wrong_suggestions_are_refused(remembering):
 
 
 def test_another_database_is_no_memory(path, tmp_path):
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE x (y)")
-    other.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE x (y)")
+    connection.close()
     with pytest.raises(DataError, match="is a database of another program"):
         Memory(path)
     with pytest.raises(DataError, match="is a database of another program"):
@@ -174,7 +174,7 @@ def test_any_damaged_byte_costs_entries_and_never_answers_with_another_text(path
         assert {*kept} <= {*entries}
         assert {*trained} <= {entry[2:] for entry in entries}
         assert all(answer in (None, dict(entry[2:] for entry in entries)[text]) for text, answer in answers.items())
-        assert {(each.source, each.target) for each in near} <= {entry[2:] for entry in entries}
+        assert {(entry.source, entry.target) for entry in near} <= {entry[2:] for entry in entries}
     assert lost, "no damage was seen"
 
 
@@ -191,7 +191,7 @@ def test_what_is_no_text_is_left_out(path, value, caplog):
         connection.execute("UPDATE pairs SET target = ? WHERE source = 'A dog.'", (value,))
     assert memory.find(("en", "fr"), "A dog.") is None
     assert [entry.target for entry in memory.pairs()] == ["Un chat."]
-    assert [each.target for each in memory.similar(("en", "fr"), "A cat!")] == ["Un chat."]
+    assert [entry.target for entry in memory.similar(("en", "fr"), "A cat!")] == ["Un chat."]
     assert memory.similar(("en", "fr"), "A dog!") == []
     assert "some of its entries are left out" in caplog.text
     memory.close()

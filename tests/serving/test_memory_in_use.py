@@ -66,11 +66,11 @@ def test_a_memory_that_is_locked_for_a_moment_is_waited_for(path, holder, monkey
 
 def test_what_clients_are_told_names_no_file_of_the_server(path):
     memory = Memory(path)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
     with pytest.raises(ResourceError, match=r"^The translation memory is in use by"):
         memory.add(("en", "fr"), "A dog.", "Un chien.")
-    other.close()
+    connection.close()
     memory.close()
 
 

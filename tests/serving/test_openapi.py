@@ -53,27 +53,27 @@ def url(tmp_path_factory):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
         process.terminate()
-        _, told = process.communicate(timeout=30)
-    assert (process.returncode, told) == (0, "")
+        _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
 
 
 @pytest.mark.parametrize("mode", GenerationMode)
 @pytest.mark.parametrize("number", [60, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_requests_of_all_kinds(url, mode, number):
     schema = schemathesis.openapi.from_url(f"{url}/spec")
-    operations = [found.ok() for found in schema.get_all_operations()]
+    operations = [operation.ok() for operation in schema.get_all_operations()]
     # Of those without fields there is only one request, so others may have more.
     operations.sort(key=lambda operation: operation.method == "post")
     options = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}
-    statuses, asked = Counter[int](), set[str]()
-    for done, operation in enumerate(operations):
+    statuses, requested = Counter[int](), set[str]()
+    for number_done, operation in enumerate(operations):
 
         @given(operation.as_strategy(generation_mode=mode))
-        @settings(max_examples=(number - statuses.total()) // (len(operations) - done), **options)
+        @settings(max_examples=(number - statuses.total()) // (len(operations) - number_done), **options)
         def ask(case):
             answer = case.call(session=session)
             statuses[answer.status_code] += 1
-            asked.add(case.operation.label)
+            requested.add(case.operation.label)
             case.validate_response(answer, checks=CHECKS)
 
         with requests.Session() as session, suppress(Unsatisfiable):  # for some there is nothing wrong to send
@@ -81,5 +81,5 @@ def test_requests_of_all_kinds(url, mode, number):
     assert max(statuses) < 500
     assert statuses.total() > 0.9 * number
     if mode == GenerationMode.POSITIVE:
-        assert len(asked) == len(operations) > 15
+        assert len(requested) == len(operations) > 15
         assert statuses[200] > number / 10

@@ -135,10 +135,10 @@ def test_corrections_entries_of_the_memory_and_names_of_files_are_text(page, run
     with page.expect_download():
         page.set_input_files("#file", {"name": f"{name}.txt", "mimeType": "", "buffer": STRANGE.encode()})
     expect(page.locator("#status")).to_contain_text("is in your downloads")
-    status, told, head = running.ask(
+    status, answer, head = running.ask(
         "POST", "/translate", {"q": "a", "source": "en", "target": STRANGE, "glossary": {STRANGE: 1}}
     )
-    assert (status, STRANGE in told["error"], head["content-type"]) == (400, True, "application/json")
+    assert (status, STRANGE in answer["error"], head["content-type"]) == (400, True, "application/json")
     assert page.locator("main img, main script").count() == 0
 
 
@@ -265,8 +265,12 @@ def test_one_looks_inside(model_page, tmp_path):
 def accessibility(page) -> list[str]:
     """What axe finds wrong with a page."""
     rules = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]
-    found = Axe().run(page, options={"runOnly": rules}).response["violations"]
-    return [f"{each['id']}: {node['html']} {node['failureSummary']}" for each in found for node in each["nodes"]]
+    violations = Axe().run(page, options={"runOnly": rules}).response["violations"]
+    return [
+        f"{violation['id']}: {node['html']} {node['failureSummary']}"
+        for violation in violations
+        for node in violation["nodes"]
+    ]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def queue():
 
 
 def texts_of(future):
-    return [each.text for each in future.result(timeout=10)]
+    return [translation.text for translation in future.result(timeout=10)]
 
 
 def test_what_waits_is_translated_together_and_each_gets_their_own(queue):
@@ -38,7 +38,7 @@ def test_what_waits_is_translated_together_and_each_gets_their_own(queue):
     time.sleep(0.05)  # it is being translated now
     others = [queue.submit(words, [f"a{n}", f"b{n}"], PLAIN, seconds=9) for n in range(20)]
     assert texts_of(first) == ["FIRST"]
-    assert [texts_of(each) for each in others] == [[f"A{n}", f"B{n}"] for n in range(20)]
+    assert [texts_of(future) for future in others] == [[f"A{n}", f"B{n}"] for n in range(20)]
     assert [len(batch) for batch in words.batches] == [1, 40]
     assert queue.tokens == 0
 
@@ -49,9 +49,10 @@ def test_other_models_and_searches_are_batches_of_their_own(queue):
     time.sleep(0.02)  # it is being translated now
     greedy = DecodingConfig(beam_size=1)
     futures = [
-        queue.submit(*each, seconds=9) for each in ((one, ["a"], PLAIN), (one, ["b"], greedy), (two, ["c"], PLAIN))
+        queue.submit(*request, seconds=9)
+        for request in ((one, ["a"], PLAIN), (one, ["b"], greedy), (two, ["c"], PLAIN))
     ]
-    assert [texts_of(each) for each in futures] == [["A"], ["B"], ["C"]]
+    assert [texts_of(future) for future in futures] == [["A"], ["B"], ["C"]]
     assert one.batches == [["x"], ["a"], ["b"]]
 
 
@@ -184,31 +185,31 @@ def test_a_text_that_fails_fails_nobody_else(queue):
     first = queue.submit(words, ["first"], PLAIN, seconds=9)
     time.sleep(0.05)  # it is being translated now
     others = [queue.submit(words, [text], PLAIN, seconds=9) for text in ("one", "bad", "two")]
-    assert [texts_of(each) for each in (first, others[0], others[2])] == [["FIRST"], ["ONE"], ["TWO"]]
+    assert [texts_of(future) for future in (first, others[0], others[2])] == [["FIRST"], ["ONE"], ["TWO"]]
     with pytest.raises(DataError, match="is bad"):
         others[1].result(timeout=5)
     assert queue.tokens == 0
 
 
 def test_many_clients_at_once(queue):
-    words, found = Words(), {}
+    words, translated = Words(), {}
 
     def ask(number):
-        found[number] = texts_of(queue.submit(words, [f"t{number}"], PLAIN, seconds=30))
+        translated[number] = texts_of(queue.submit(words, [f"t{number}"], PLAIN, seconds=30))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(200)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {number: [f"T{number}"] for number in range(200)}
+    assert translated == {number: [f"T{number}"] for number in range(200)}
 
 
 def test_models_are_loaded_by_the_thread_that_translates(queue):
-    threads = [queue.first(threading.current_thread) for _ in range(2)]
-    assert {each.name for each in threads} == {"translating"}
+    threads = [queue.call_first(threading.current_thread) for _ in range(2)]
+    assert {thread.name for thread in threads} == {"translating"}
     with pytest.raises(DataError, match="no model"):
-        queue.first(lambda: (_ for _ in ()).throw(DataError("This is no model.")))
+        queue.call_first(lambda: (_ for _ in ()).throw(DataError("This is no model.")))
     assert texts_of(queue.submit(Words(), ["a"], PLAIN, seconds=9)) == ["A"]
 
 
@@ -216,6 +217,6 @@ def test_closing_finishes_what_was_accepted():
     queue = TranslationQueue()
     futures = [queue.submit(Words(seconds=0.1), [f"{n}"], PLAIN, seconds=9) for n in range(3)]
     queue.close()
-    assert all(each.done() for each in futures)
+    assert all(future.done() for future in futures)
     with pytest.raises(QueueFull):
         queue.submit(Words(), ["x"], PLAIN, seconds=9)

@@ -120,7 +120,7 @@ def test_placeholders_that_a_translation_doubles_or_loses_are_as_many_as_before(
 def test_a_format_whose_words_are_nowhere_is_reported():
     report = Report()
     assert translated("the <b>very old</b> house", reading("la maison", [(0, 0), (3, 1)]), report).count("<b></b>") == 1
-    assert report.homeless == 1
+    assert report.unplaced == 1
     assert "1 format" in " ".join(report.notes())
 
 

@@ -193,9 +193,9 @@ def test_tokens_that_complete_a_forbidden_term_are_those_of_the_formula():
             formula = [
                 id_
                 for id_, piece in enumerate(forbidden._pieces)
-                if forbidden._completed(tail, piece) or (begun and not piece and id_ != 3)
+                if forbidden._completed_term(tail, piece) or (begun and not piece and id_ != 3)
             ]
-            assert forbidden._completing(tail).tolist() == formula, (terms, tail)
+            assert forbidden._completing_tokens(tail).tolist() == formula, (terms, tail)
             banned += len(formula)
     assert banned > 1_000
 
@@ -204,7 +204,7 @@ def test_few_tokens_are_looked_at_for_a_forbidden_term(monkeypatch):
     tokenizer, looks = Letters("abcdefghé", 6_000), 0
     terms = ["".join(random.Random(number).choices("abcdefghé", k=100)) for number in range(50)]
     forbidden = ForbiddenTerms(terms, tokenizer)
-    for name in ("_completed", "_term_at"):
+    for name in ("_completed_term", "_term_at"):
         original = getattr(ForbiddenTerms, name)
 
         def counted(self, *arguments, original=original):
@@ -214,6 +214,6 @@ def test_few_tokens_are_looked_at_for_a_forbidden_term(monkeypatch):
 
         monkeypatch.setattr(ForbiddenTerms, name, counted)
     for term in terms:
-        forbidden._completing("▁" + term[:60])
+        forbidden._completing_tokens("▁" + term[:60])
     assert tokenizer.vocab_size > 2_000
     assert looks < 10 * len(terms)  # of 50 times the vocabulary

@@ -7,7 +7,7 @@ import polib
 import pytest
 import yaml
 
-from dragoman.documents.messages import Left, is_language, pieces_of
+from dragoman.documents.messages import SkippedValues, is_language, pieces_of
 from dragoman.documents.registry import translate_document
 from dragoman.errors import DataError
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, translated
@@ -136,7 +136,7 @@ def test_a_language_at_the_top_becomes_the_other_one():
 )
 def test_what_is_language_is_translated(text):
     assert is_language(text)
-    assert len(pieces_of(text, Left())) == 1
+    assert len(pieces_of(text, SkippedValues())) == 1
 
 
 @pytest.mark.parametrize(
@@ -406,17 +406,17 @@ def test_one_damaged_line_is_one_line():
     ],
 )
 def test_a_translation_has_the_mark_of_its_key(source, translation, expected):
-    (piece,) = pieces_of(source, Left())
+    (piece,) = pieces_of(source, SkippedValues())
     assert piece.wrap(translation) == expected
 
 
 @pytest.mark.parametrize("text", ["AT&T", "snake_case_name", "a _b_ c", "Q&A", "R&D and more"])
 def test_other_marks_are_no_keys(text):
-    assert [piece.wrap("x") for piece in pieces_of(text, Left())] == ["x"]
+    assert [piece.wrap("x") for piece in pieces_of(text, SkippedValues())] == ["x"]
 
 
 def test_apostrophes_in_branches_quote_nothing():
-    (piece,) = pieces_of("{n, select, other {the {name}}}", Left())
+    (piece,) = pieces_of("{n, select, other {the {name}}}", SkippedValues())
     assert piece.wrap("l'{name}") == "l''{name}"
     assert piece.wrap("les chiens'") == "les chiens''"
 
@@ -426,7 +426,7 @@ def test_apostrophes_in_branches_quote_nothing():
 )
 def test_no_long_message_takes_long(part):
     started = time.process_time()
-    pieces_of(part * (100_000 // len(part)), Left(), bars=True)
+    pieces_of(part * (100_000 // len(part)), SkippedValues(), bars=True)
     is_language(part * (100_000 // len(part)))
     is_language(part * (199 // len(part)))
     assert time.process_time() - started < 2

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from dragoman.serving.detection import detect_among
-from dragoman.serving.kept import KeptDocuments
+from dragoman.serving.kept_documents import KeptDocuments
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.server import in_turn
 from dragoman.storage.memory import Memory

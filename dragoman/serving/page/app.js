@@ -174,7 +174,7 @@ async function translateDocument(document_) {
 
 function swap() {
   const [from, to] = [source.value, target.value];
-  if (!sources().some(({ code }) => code === to)) return say("Nothing translates in that direction.", true);
+  if (!sources().some(({ code }) => code === to)) return say("No model here translates in that direction.", true);
   source.value = to;
   showTargets();
   if (from !== "auto") target.value = from;

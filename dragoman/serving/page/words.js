@@ -66,7 +66,7 @@ function wordOf(number, word) {
   span.className = "word";
   span.role = "button";
   span.textContent = word.text;
-  span.title = `${percent(word.probability)} sure; click for others`;
+  span.title = `${percent(word.probability)} sure; click for other words`;
   span.dataset.unsure = UNSURE.filter((limit) => word.probability < limit).length;
   span.addEventListener("click", () => showOthers(number, word));
   return span;

@@ -1,4 +1,4 @@
-"""The kinds of tokenizers: how each splits text into words, words into tokens, and joins tokens again.
+"""Kinds of tokenizers, with the rules by which each splits text into words and tokens, and joins tokens again.
 
 All spell their tokens in bytes, and a space belongs to the word that follows it.
 """
@@ -19,12 +19,12 @@ SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 
 
 class SpecialIds(NamedTuple):
-    """The ids of the special tokens of a tokenizer: of pretrained models other than these."""
+    """Ids of the special tokens of a tokenizer; pretrained models have other ids than these."""
 
     pad: int = PAD_ID
     unk: int = UNK_ID
     bos: int = BOS_ID
-    """What the decoder starts with."""
+    """The token that the decoder starts with."""
     eos: int = EOS_ID
 
 
@@ -32,7 +32,7 @@ OURS = SpecialIds()
 """Ids of the special tokens in tokenizers that Dragoman trains."""
 KINDS = ("bpe", "unigram", "word", "char")
 STANDARDISATIONS = ("punctuation", "lowercase", "none")
-"""How text becomes words, for the kind `word`; the first is the default."""
+"""Rules by which the kind `word` splits text into words; the first is the default."""
 
 # A token never crosses the border of a word, a number or a run of other marks. A space belongs to
 # what follows it. \p{M}: vowel signs and accents must not cut words of Hindi or decomposed French.
@@ -47,16 +47,20 @@ _PUNCTUATION = r"[\p{P}$+<=>^`|~]"
 
 
 def min_vocab_size(kind: str) -> int:
-    """Number of special tokens, and of the bytes that can spell any text; with `word` only one word is needed."""
+    """Number of special tokens and of the bytes that can spell any text; `word` needs one word instead of the bytes."""
     return len(SPECIAL_TOKENS) + (1 if kind == "word" else len(BYTES))
 
 
 def blank(kind: str, standardisation: str | None = None) -> tokenizers.Tokenizer:
     """A tokenizer of a kind, without a vocabulary."""
     unknown = SPECIAL_TOKENS[UNK_ID]
-    model = {"unigram": models.Unigram, "word": lambda: models.WordLevel(unk_token=unknown)}
-    backend = tokenizers.Tokenizer(model.get(kind, lambda: models.BPE(unk_token=unknown))())
-    pattern = {"char": _CHARACTERS, "word": _STANDARDISED_WORDS.get(standardisation)}.get(kind, _WORDS)
+    if kind == "unigram":
+        model, pattern = models.Unigram(), _WORDS
+    elif kind == "word":
+        model, pattern = models.WordLevel(unk_token=unknown), _STANDARDISED_WORDS[standardisation]
+    else:
+        model, pattern = models.BPE(unk_token=unknown), _CHARACTERS if kind == "char" else _WORDS
+    backend = tokenizers.Tokenizer(model)
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(pattern), "isolated"),
@@ -77,9 +81,11 @@ def blank(kind: str, standardisation: str | None = None) -> tokenizers.Tokenizer
 
 
 def _standardising(standardisation: str) -> list[normalizers.Normalizer]:
-    lowercase = [normalizers.Lowercase(), normalizers.Replace(Regex(_PUNCTUATION), "")]
-    spaces = [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
-    return (lowercase if standardisation == "lowercase" else []) + spaces
+    """The steps that standardise a text."""
+    steps: list[normalizers.Normalizer] = []
+    if standardisation == "lowercase":
+        steps += [normalizers.Lowercase(), normalizers.Replace(Regex(_PUNCTUATION), "")]
+    return [*steps, normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
 
 
 def train(
@@ -97,21 +103,21 @@ def train(
     if kind != "word":
         trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **settings)
         backend.train_from_iterator(texts, trainer)
-    else:
-        backend.train_from_iterator(texts, trainers.WordLevelTrainer(min_frequency=min_frequency or 0, **settings))
-        # Decoding leaves special tokens out, but unknown words must be visible, so <unk> is no special token here.
-        learned, backend = backend.get_vocab(), blank(kind, standardisation)
-        backend.model = models.WordLevel(learned, unk_token=SPECIAL_TOKENS[UNK_ID])
-        backend.add_special_tokens([token for token in SPECIAL_TOKENS if token != SPECIAL_TOKENS[UNK_ID]])
-    return backend
+        return backend
+    backend.train_from_iterator(texts, trainers.WordLevelTrainer(min_frequency=min_frequency or 0, **settings))
+    # Decoding leaves special tokens out, but unknown words must be visible, so <unk> is no special token here.
+    words = blank(kind, standardisation)
+    words.model = models.WordLevel(backend.get_vocab(), unk_token=SPECIAL_TOKENS[UNK_ID])
+    words.add_special_tokens([token for token in SPECIAL_TOKENS if token != SPECIAL_TOKENS[UNK_ID]])
+    return words
 
 
 def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
     """Uses our own trainer, because the library's gives other tokens in each run."""
-    normalise, cut = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
-    words = Counter(word for text in texts for word, _ in cut(normalise(text)))
+    normalise, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
+    words = Counter(word for text in texts for word, _ in split(normalise(text)))
     pieces = train_unigram(words, alphabet=sorted(BYTES), size=vocab_size - len(SPECIAL_TOKENS))
-    # No text is cut into a special token, whatever its score: `_WORDS` takes each apart.
+    # No text is split into a special token, whatever its score: `_WORDS` takes each apart.
     backend.model = models.Unigram([*((token, 0.0) for token in SPECIAL_TOKENS), *pieces], UNK_ID)
     backend.add_special_tokens(list(SPECIAL_TOKENS))
     return backend
@@ -120,15 +126,19 @@ def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_si
 def identify(backend: tokenizers.Tokenizer) -> str | None:
     """The kind of a tokenizer that somebody made, None if it is none of ours.
 
-    It has to agree in everything but its vocabulary and what it puts around a text: with another option, such as
-    dropout, it would not keep the promises of `Tokenizer`.
+    It has to agree in everything but its vocabulary and the tokens that it adds around a text: with another option,
+    such as dropout, it would not keep the promises of `Tokenizer`.
     """
-    form = _form(backend)
-    known = ((kind, standardisation) for kind in KINDS for standardisation in STANDARDISATIONS)
-    return next((kind for kind, standardisation in known if _form(blank(kind, standardisation)) == form), None)
+    parts = _parts(backend)
+    for kind in KINDS:
+        for standardisation in STANDARDISATIONS:
+            if _parts(blank(kind, standardisation)) == parts:
+                return kind
+    return None
 
 
-def _form(backend: tokenizers.Tokenizer) -> list[Any]:
+def _parts(backend: tokenizers.Tokenizer) -> list[Any]:
+    """Everything that splits and joins text, without the vocabulary."""
     content = json.loads(backend.to_str())
     model = {key: value for key, value in content["model"].items() if key not in ("vocab", "merges", "unk_id")}
     return [content["normalizer"], content["pre_tokenizer"], content["decoder"], model]

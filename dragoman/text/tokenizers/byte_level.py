@@ -1,7 +1,7 @@
 """The spelling of tokens: a visible letter for each of the 256 bytes, so that letters can spell any text."""
 
 
-def _characters_of_bytes() -> dict[str, int]:
+def _bytes_of_letters() -> dict[str, int]:
     """The byte that each letter stands for.
 
     This is the alphabet of GPT-2: visible Latin-1 characters stand for their own code, the other bytes in order take
@@ -9,11 +9,12 @@ def _characters_of_bytes() -> dict[str, int]:
     """
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in visible]
-    characters = {chr(256 + index): byte for index, byte in enumerate(hidden)}
-    return characters | {chr(byte): byte for byte in visible}
+    letters = {chr(256 + index): byte for index, byte in enumerate(hidden)}
+    return letters | {chr(byte): byte for byte in visible}
 
 
-BYTES = _characters_of_bytes()
+BYTES = _bytes_of_letters()
+"""The byte that each letter stands for."""
 _LETTERS = {byte: letter for letter, byte in BYTES.items()}
 CONTINUATIONS = frozenset(letter for letter, byte in BYTES.items() if 0x80 <= byte < 0xC0)
 """Letters of the bytes that continue a character in UTF-8."""
@@ -30,11 +31,11 @@ def byte_level_decode(token: str) -> bytes:
 
 
 def readable(content: bytes) -> str:
-    """Bytes as text for pictures: a space is "▁", half a character is "<C3>", one without a picture "<U+000A>"."""
-    return "".join(map(_shown, content.decode("utf-8", "surrogateescape")))
+    """Bytes as visible text: a space is "▁", a byte of a broken character "<C3>", an invisible character "<U+000A>"."""
+    return "".join(map(_visible, content.decode("utf-8", "surrogateescape")))
 
 
-def _shown(character: str) -> str:
+def _visible(character: str) -> str:
     if "\udc80" <= character <= "\udcff":  # a stray byte, after surrogateescape
         return f"<{ord(character) - 0xDC00:02X}>"
     if character == " ":

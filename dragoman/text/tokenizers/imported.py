@@ -1,7 +1,7 @@
 """Tokenizers that other programs trained, rebuilt for a model directory: they split texts into the same tokens.
 
 Whole words are spelled in letters for bytes, with a space before each; pieces of words stay as they are. The tokenizer
-also adds the begin of sentence or the padding that the other program adds to each source sentence.
+also adds the begin of sentence or the padding with which the other program surrounds each source sentence.
 """
 
 import json
@@ -31,7 +31,8 @@ def build(tokens: Sequence[str], *, normalizer: Part, pre_tokenizer: Part, bpe: 
     """
     unknown = SPECIAL_TOKENS[UNK_ID]
     if bpe is None:
-        backend, special = blank("word", "none"), [token for token in SPECIAL_TOKENS if token != unknown]
+        backend = blank("word", "none")
+        special = [token for token in SPECIAL_TOKENS if token != unknown]
         tokens = [byte_level_encode(f" {word}") for word in tokens]
         pre_tokenizer = {"type": "Sequence", "pretokenizers": [*steps(pre_tokenizer), _BYTE_LEVEL]}
         model = {"type": "WordLevel", "unk_token": unknown}
@@ -80,7 +81,10 @@ def unsupported_part(content: Mapping[str, Any]) -> str | None:
                 return step["type"]
     model = content["model"]
     if model["type"] == "BPE":
-        return next((key for key, value in _PLAIN_BPE.items() if (model[key] or value) != value), None)
+        for option, plain in _PLAIN_BPE.items():
+            if (model[option] or plain) != plain:
+                return option
+        return None
     return None if model["type"] == "WordLevel" else model["type"]
 
 
@@ -100,11 +104,14 @@ def identify(backend: tokenizers.Tokenizer) -> str | None:
 
 def steps(part: Part) -> list[Mapping[str, Any]]:
     """The steps of a normalizer, pre-tokenizer or decoder, nested sequences flattened."""
-    if part is None or part["type"] != "Sequence":
-        return [] if part is None else [part]
-    parts = next(part[key] for key in ("normalizers", "pretokenizers", "decoders") if key in part)
-    return [step for each in parts for step in steps(each)]
+    if part is None:
+        return []
+    if part["type"] != "Sequence":
+        return [part]
+    (key,) = part.keys() & {"normalizers", "pretokenizers", "decoders"}
+    return [step for nested in part[key] for step in steps(nested)]
 
 
 def _is_byte_level(content: Mapping[str, Any]) -> bool:
+    """Whether the last step before the model spells words in letters for bytes."""
     return any(step["type"] == "ByteLevel" for step in steps(content["pre_tokenizer"])[-1:])

@@ -6,7 +6,7 @@ noncharacters of Unicode, which are set aside for uses like this one and never o
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
@@ -15,9 +15,9 @@ from dragoman.text.characters import share
 from dragoman.text.scripts import is_unspaced
 
 NAMED, SURROUNDED = 0.3, 0.01
-"""Shares of the training pairs with equal names and without, in which a model practises to copy."""
+"""Shares of the training pairs that are given slots for practice: of those with equal names, and of those without."""
 FEWEST_OF_SHAPE = 20
-"""So many numbers with the same marks tell whether such numbers are copied."""
+"""Fewest numbers with the same marks from which to tell whether such numbers are copied."""
 SLOTS = tuple(map(chr, range(0xFDD0, 0xFDD9)))
 """Symbols that stand for placeholders, nine in a sentence; its further placeholders stay text."""
 
@@ -99,7 +99,7 @@ _SIGN = r"[-+\u2010\u2011\u2212\u2013\uFE63\uFF0B\uFF0D±∓~≈≤≥<>\#№§]
 _SIGN_APART = r"[±∓≈≤≥№§]"
 """A sign that a space may separate from its number."""
 _NOT_AFTER = rf"(?<!{_LETTER})(?<![\d_)\]}}%$<>+~.\u2010\u2011-])"
-"""Pattern of the place before a sign that belongs to a number. A sign between two words or numbers joins these."""
+"""Lookbehind of a sign that belongs to a number. A sign between two words or numbers joins these."""
 _NOT_INSIDE = rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,:])"
 # 2 + 2 = 4
 _TERM = rf"(?a:{_SIGN}?\d++(?:[.,]\d++)?{_POWER}{{0,6}})"
@@ -168,8 +168,11 @@ _JOINED_SLOT = re.compile(rf"(?<={_LETTER}|[\d,;:.!?)”»]){_SLOT.pattern}|{_SL
 
 @cache
 def _gaps(joined: frozenset[str], space: str = "") -> re.Pattern[str]:
-    """Where a space is expected, as a pattern that has `space` there: between a slot and a letter, digit or slot, after
-    closing and before opening marks, unless the slot is `joined`."""
+    """Pattern of the gaps where a space is expected, which matches `space` there.
+
+    They are between a slot and a letter, digit or slot, after closing and before opening marks, unless the slot is
+    `joined`.
+    """
     apart = "".join(slot for slot in SLOTS if slot not in joined)
     if not apart:
         return re.compile("(?!)")
@@ -178,11 +181,11 @@ def _gaps(joined: frozenset[str], space: str = "") -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A sentence as it is encoded, perhaps with slots, and what its translation is restored with."""
+    """A sentence as it is encoded, perhaps with slots, and the values that are put back into its translation."""
 
     text: str
     values: list[str] = field(default_factory=list)
-    """What the slots stand for, in order; equal values have the same slot."""
+    """The placeholders that the slots stand for, in order; equal ones have the same slot."""
     joined: frozenset[str] = frozenset()
     """Slots that are written together with a word. The text lacks the expected spaces around all others: a model sees
     few slots, too few to learn where such spaces belong."""
@@ -193,8 +196,7 @@ class Prepared:
 def mask(text: str, excluded: Collection[str] = ()) -> Prepared:
     """A text with slots for all placeholders but those that are `excluded`, such as symbols of the tokenizer."""
     text = _without_slots(text)
-    chosen = (_first(value, lambda value: not _is_in(excluded, value)) for value in _found(text))
-    values = list(dict.fromkeys(filter(None, chosen)))[: len(SLOTS)]
+    values = _values(_placeholders(text), lambda form: not _is_in(excluded, form))
     text = _filled(text, values)
     joined = _joined(text)
     return Prepared(_closed_up(text, joined), values, joined)
@@ -202,7 +204,12 @@ def mask(text: str, excluded: Collection[str] = ()) -> Prepared:
 
 def unmask(text: str, source: Prepared) -> str:
     """The translation of a masked source, with its values in the slots. Slots that the source lacks are removed."""
-    return _SLOT.sub(lambda slot: "".join(source.values[SLOTS.index(slot[0]) :][:1]), spaced(text, source.joined))
+
+    def value_of(slot: re.Match[str]) -> str:
+        index = SLOTS.index(slot[0])
+        return source.values[index] if index < len(source.values) else ""
+
+    return _SLOT.sub(value_of, spaced(text, source.joined))
 
 
 def mask_translation(text: str, source: Prepared) -> str:
@@ -222,12 +229,12 @@ def mask_pair(source: str, target: str, excluded: Collection[str] = (), *, pract
     that have no placeholders are given slots: most corpora have too few to learn from.
     """
     source, target = _without_slots(source), _without_slots(target)
-    if values := _found(source):
-        found = {form for value in _found(target) for form in _forms(value)}
-        chosen = (_first(value, lambda value: value in found and not _is_in(excluded, value)) for value in values)
-        values = list(dict.fromkeys(filter(None, chosen)))[: len(SLOTS)]
-        apart = _joined(_filled(target, values)) - _joined(_filled(source, values))
-        values = [value for value, slot in zip(values, SLOTS, strict=False) if slot not in apart]
+    values: list[str] = []
+    if placeholders := _placeholders(source):
+        target_forms = {form for placeholder in _placeholders(target) for form in _forms(placeholder)}
+        values = _values(placeholders, lambda form: form in target_forms and not _is_in(excluded, form))
+        joined_in_target = _joined(_filled(target, values)) - _joined(_filled(source, values))
+        values = [value for value, slot in zip(values, SLOTS, strict=False) if slot not in joined_in_target]
     if not values:
         return _with_practice(source, target) if practice else (source, target)
     source, target = _filled(source, values), _filled(target, values)
@@ -240,22 +247,24 @@ def _with_practice(source: str, target: str) -> tuple[str, str]:
     chance = share((source, target), "practice")
     if chance >= NAMED:
         return source, target
-    found = {*_NAME.findall(target)}
-    names = [name for name in dict.fromkeys(_NAME.findall(source)) if name in found]
+    target_names = {*_NAME.findall(target)}
+    names = [name for name in dict.fromkeys(_NAME.findall(source)) if name in target_names]
     if not names and chance >= SURROUNDED:
         return source, target
     rng = Random(chance)
     # Not always the first slots, since few sentences have several.
     first = rng.choice((0, 0, rng.randrange(len(SLOTS))))
     slots = SLOTS[first : first + (len(names) or rng.choice((1, 1, 2)))]
-    before, named = rng.randrange(len(slots) + 1), dict(zip(names, slots, strict=False))
+    before = rng.randrange(len(slots) + 1)
+    slot_of_name = dict(zip(names, slots, strict=False))
 
-    def practised(text: str) -> str:
+    def with_slots(text: str) -> str:
         if names:
-            return _closed_up(_NAME.sub(lambda name: named.get(name[0], name[0]), text))
-        return _closed_up(("" if is_unspaced(text) else " ").join([*slots[:before], text, *slots[before:]]))
+            return _closed_up(_NAME.sub(lambda name: slot_of_name.get(name[0], name[0]), text))
+        space = "" if is_unspaced(text) else " "
+        return _closed_up(space.join([*slots[:before], text, *slots[before:]]))
 
-    return practised(source), practised(target)
+    return with_slots(source), with_slots(target)
 
 
 class CopyCounts:
@@ -265,16 +274,20 @@ class CopyCounts:
         self.seen, self.copied = Counter[str](), Counter[str]()
 
     def add(self, source: str, target: str) -> None:
-        if values := _found(source):
-            copied = {*values} & {*_found(target)}
-            self.seen.update([*values, *filter(None, map(_shape, values))])
+        """Count the placeholders of a pair, and the shapes of its numbers."""
+        if placeholders := _placeholders(source):
+            copied = {*placeholders} & {*_placeholders(target)}
+            self.seen.update([*placeholders, *filter(None, map(_shape, placeholders))])
             self.copied.update([*copied, *filter(None, map(_shape, copied))])
 
     def translated(self) -> list[str]:
         """Placeholders that are mostly not copied: "10" if it becomes "ten", and "0,0" if "1,600" becomes "1.600"."""
-        fewest = ((value, FEWEST_OF_SHAPE if value == _shape(value) else 2) for value in self.seen)
-        often = (value for value, number in fewest if self.seen[value] >= number)
-        return sorted(value for value in often if 2 * self.copied[value] < self.seen[value])
+        translated = []
+        for value, seen in self.seen.items():
+            fewest = FEWEST_OF_SHAPE if value == _shape(value) else 2
+            if seen >= fewest and 2 * self.copied[value] < seen:
+                translated.append(value)
+        return sorted(translated)
 
 
 def _shape(value: str) -> str:
@@ -284,10 +297,11 @@ def _shape(value: str) -> str:
 
 
 def _is_in(excluded: Collection[str], value: str) -> bool:
+    """Whether a placeholder, or the shape of a number, is excluded."""
     return value in excluded or _shape(value) in excluded
 
 
-def _found(text: str) -> list[str]:
+def _placeholders(text: str) -> list[str]:
     """The placeholders of a text, in order, each once."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(text))) if _HINT.search(text) else []
 
@@ -295,12 +309,20 @@ def _found(text: str) -> list[str]:
 def _forms(value: str) -> tuple[str, ...]:
     """A placeholder, and if it is a number with a sign, a currency or a unit, also the number without them."""
     match = _BARE.fullmatch(value)
-    return (value, match["bare"]) if match and 1 < len(match["bare"]) < len(value) else (value,)
+    if match and 1 < len(match["bare"]) < len(value):
+        return value, match["bare"]
+    return (value,)
 
 
-def _first(value: str, suits: Callable[[str], bool]) -> str | None:
-    """The first form of a placeholder that suits."""
-    return next(filter(suits, _forms(value)), None)
+def _values(placeholders: Iterable[str], suits: Callable[[str], bool]) -> list[str]:
+    """The first form of each placeholder that suits, each once, at most as many as there are slots."""
+    values: dict[str, None] = {}
+    for placeholder in placeholders:
+        for form in _forms(placeholder):
+            if suits(form):
+                values[form] = None
+                break
+    return list(values)[: len(SLOTS)]
 
 
 def literal_spans(text: str) -> list[tuple[int, int]]:
@@ -308,7 +330,9 @@ def literal_spans(text: str) -> list[tuple[int, int]]:
 
     Numbers, acronyms and emoji are none.
     """
-    return [match.span() for match in _KINDS.finditer(text) if match["literal"]] if _HINT.search(text) else []
+    if not _HINT.search(text):
+        return []
+    return [match.span() for match in _KINDS.finditer(text) if match["literal"]]
 
 
 def _filled(text: str, values: list[str]) -> str:

@@ -23,16 +23,16 @@ from dragoman.text.tokenizers.imported import steps
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TYPE = "pretrained"
-"""What `type` is in the JSON of such a tokenizer."""
+"""Value of `type` in the JSON of such a tokenizer."""
 SPACE = "▁"
-"""How pieces spell a space."""
+"""Spelling of a space in pieces."""
 _QUICK = {"Precompiled", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "Prepend", "Replace", "Metaspace"}
 _SPACES = re.compile(r" \{\d,\}")
 """The one regular expression that such tokenizers need: it makes several spaces one."""
 
 
 class Pieces(Protocol):
-    """What cuts texts into pieces and joins them."""
+    """Splits texts into pieces and joins pieces."""
 
     def split(self, texts: list[str]) -> list[list[str]]:
         """The pieces of each text."""
@@ -70,10 +70,11 @@ class LibraryPieces:
     def __init__(self, content: str):
         """`content` is its JSON. Raises `ValueError` for one that might take hours: a stranger may have written it."""
         parts = json.loads(content)
-        for step in [each for part in ("normalizer", "pre_tokenizer", "decoder") for each in steps(parts[part])]:
-            pattern = step.get("pattern", {}).get("Regex", " {2,}")
-            if step["type"] not in _QUICK or not _SPACES.fullmatch(pattern):
-                raise ValueError(f"it works with {step['type']}, which Dragoman does not run")
+        for name in ("normalizer", "pre_tokenizer", "decoder"):
+            for step in steps(parts[name]):
+                pattern = step.get("pattern", {}).get("Regex", " {2,}")
+                if step["type"] not in _QUICK or not _SPACES.fullmatch(pattern):
+                    raise ValueError(f"it works with {step['type']}, which Dragoman does not run")
         if not parts["decoder"]:
             raise ValueError("it has no decoder")
         self._backend = tokenizers.Tokenizer.from_str(content)
@@ -82,7 +83,7 @@ class LibraryPieces:
         self._backend.no_truncation()
 
     def split(self, texts: list[str]) -> list[list[str]]:
-        return [each.tokens for each in self._backend.encode_batch(texts, add_special_tokens=False)]
+        return [encoding.tokens for encoding in self._backend.encode_batch(texts, add_special_tokens=False)]
 
     def join(self, pieces: list[str]) -> str:
         return self._backend.decoder.decode(pieces).strip()
@@ -93,12 +94,12 @@ KINDS = {"sentencepiece": SentencePieces, "tokenizers": LibraryPieces}
 
 @dataclass(frozen=True)
 class PretrainedVocabulary:
-    """One side's pieces in the order of their ids, and what the ids of other tokens mean."""
+    """Pieces of one language side in the order of their ids, with its special tokens and tokens of languages."""
 
     kind: str
     """One of `KINDS`."""
     model: str
-    """What finds the pieces, as `KINDS` takes it."""
+    """Model that finds the pieces, as the class in `KINDS` takes it."""
     pieces: list[str]
     special: SpecialIds
     languages: dict[str, str]
@@ -108,13 +109,13 @@ class PretrainedVocabulary:
     tags: bool = False
     """Whether a text may begin with the token of a language, as `>>fra<<`, which then takes the place of `begin`."""
     legacy: bool = False
-    """Whether `begin` stands behind each text and its end of sentence instead, as NLLB's first tokenizer put it."""
+    """Whether `begin` stands after each text and its end of sentence instead, as in NLLB's first tokenizer."""
 
 
 class PretrainedTokenizer(Tokenizer):
     """A `Tokenizer` for a vocabulary that another program made; it does with texts what that program did.
 
-    What a piece cannot spell is the unknown token, which decoding leaves out.
+    Text that no piece spells becomes the unknown token, which decoding leaves out.
     """
 
     kind = TYPE
@@ -130,8 +131,7 @@ class PretrainedTokenizer(Tokenizer):
         self.closing = self.special_ids._replace(eos=end)
         self._symbols = {}
         self._tags = frozenset(vocabulary.languages.values())
-        silent = [*vocabulary.special, *(self._ids[token] for token in vocabulary.languages.values())]
-        self._silent = frozenset(silent)
+        self._without_text = frozenset([*vocabulary.special, *(self._ids[token] for token in self._tags)])
 
     def __reduce__(self) -> tuple:
         return PretrainedTokenizer, (self.content,)
@@ -145,15 +145,20 @@ class PretrainedTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, after that of its language; a lone surrogate becomes U+FFFD."""
-        begins, rests = [], []
+        begins: list[list[int]] = []
+        rests: list[str] = []
         for text in map(well_formed, texts):
             begin, rest = self._begin(text)
             begins.append(begin)
             rests.append(rest)
-        unknown, ends = self.special_ids.unk, [self.special_ids.eos] if self.content.legacy else []
-        found = self._pieces.split(rests) if rests else []
-        ids = ([self._ids.get(piece, unknown) for piece in pieces] for pieces in found)
-        return [[*begin, *each, *ends] for begin, each in zip(begins, ids, strict=True)]
+        if not rests:
+            return []
+        unknown = self.special_ids.unk
+        end = [self.special_ids.eos] if self.content.legacy else []
+        ids_of_texts = []
+        for begin, pieces in zip(begins, self._pieces.split(rests), strict=True):
+            ids_of_texts.append([*begin, *[self._ids.get(piece, unknown) for piece in pieces], *end])
+        return ids_of_texts
 
     def tag(self, text: str) -> str:
         begin = text[: text.find("<<") + 2]
@@ -164,7 +169,9 @@ class PretrainedTokenizer(Tokenizer):
         if tag := self.tag(text):
             return [self._ids[tag]], text.removeprefix(tag)
         begin = self.content.begin
-        return [self._ids[begin]] if begin and not self.content.legacy else [], text
+        if not begin or self.content.legacy:
+            return [], text
+        return [self._ids[begin]], text
 
     def spells(self, character: str) -> bool:
         return self.special_ids.unk not in self.encode(character)
@@ -174,7 +181,7 @@ class PretrainedTokenizer(Tokenizer):
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         pieces = self.content.pieces
-        return [self._pieces.join([pieces[id_] for id_ in ids if id_ not in self._silent]) for ids in batch]
+        return [self._pieces.join([pieces[id_] for id_ in ids if id_ not in self._without_text]) for ids in batch]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         return [self.content.pieces[id_] for id_ in ids]
@@ -184,16 +191,17 @@ class PretrainedTokenizer(Tokenizer):
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        spelled = (piece.replace(SPACE, " ").encode() for piece in self.content.pieces)
-        return [b"" if id_ in self._silent else said for id_, said in enumerate(spelled)]
+        contents = [piece.replace(SPACE, " ").encode() for piece in self.content.pieces]
+        return [b"" if id_ in self._without_text else content for id_, content in enumerate(contents)]
 
     def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        found, begun = [], False
+        contents: list[bytes] = []
+        has_begun = False
         for id_ in ids:
-            said = self._bytes[id_] if begun else self._bytes[id_].removeprefix(b" ")
-            begun = begun or bool(self._bytes[id_])
-            found.append(said)
-        return found
+            content = self._bytes[id_]
+            contents.append(content if has_begun else content.removeprefix(b" "))
+            has_begun = has_begun or bool(content)
+        return contents
 
     def spelling(self, ids: Iterable[int]) -> str:
         raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
@@ -206,11 +214,19 @@ class PretrainedTokenizer(Tokenizer):
 
     def to_json(self) -> str:
         content = self.content
-        engine = json.loads(content.model) if content.kind == "tokenizers" else content.model
-        fields = {"kind": content.kind, "model": engine, "pieces": content.pieces}
-        fields |= {"special": content.special._asdict(), "languages": content.languages}
-        fields |= {"begin": content.begin, "tags": content.tags} | ({"legacy": True} if content.legacy else {})
-        return json.dumps({"type": TYPE} | fields, ensure_ascii=False)
+        fields = {
+            "type": TYPE,
+            "kind": content.kind,
+            "model": json.loads(content.model) if content.kind == "tokenizers" else content.model,
+            "pieces": content.pieces,
+            "special": content.special._asdict(),
+            "languages": content.languages,
+            "begin": content.begin,
+            "tags": content.tags,
+        }
+        if content.legacy:
+            fields["legacy"] = True
+        return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "PretrainedTokenizer":
@@ -237,11 +253,11 @@ class PretrainedTokenizer(Tokenizer):
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Reads what `Tokenizer.to_json` of either class gave. Raises `DataError` for any other file."""
+    """Reads a file with the `to_json` of a `Tokenizer` of either class. Raises `DataError` for any other file."""
     try:
         content = path.read_bytes()
     except OSError:
-        content = b""  # which `tokenizer_of` explains
+        content = b""  # for which `tokenizer_of` raises an error
     return tokenizer_of(content, path)
 
 

@@ -19,34 +19,40 @@ _TOKEN = re.compile(r"<2([a-z0-9-]+)>")
 
 def add(backend: tokenizers.Tokenizer, languages: Sequence[str]) -> None:
     """Add a token for each language. Raises `UsageError` if a symbol of the user is one of them."""
-    for each in map(token, languages):
-        if backend.token_to_id(each) is not None:
-            raise UsageError(f"`tokenizer.symbols` has {each!r}, which `languages` of the corpora add; leave it out.")
-    backend.add_special_tokens([*map(token, languages)])
+    tokens = [token(language) for language in languages]
+    for target_token in tokens:
+        if backend.token_to_id(target_token) is not None:
+            raise UsageError(
+                f"`tokenizer.symbols` has {target_token!r}, which `languages` of the corpora add; leave it out."
+            )
+    backend.add_special_tokens(tokens)
 
 
 def ids(backend: tokenizers.Tokenizer) -> dict[str, int]:
     """The ids of these tokens, by the codes of their languages."""
-    added = backend.get_added_tokens_decoder().items()
-    found = ((_TOKEN.fullmatch(each.content), id_) for id_, each in added if each.special and id_ > EOS_ID)
-    return {match[1]: id_ for match, id_ in found if match}
+    ids_of_languages: dict[str, int] = {}
+    for id_, added in backend.get_added_tokens_decoder().items():
+        match = _TOKEN.fullmatch(added.content)
+        if match and added.special and id_ > EOS_ID:
+            ids_of_languages[match[1]] = id_
+    return ids_of_languages
 
 
 def begin_with(backend: tokenizers.Tokenizer, language: str) -> None:
     """Begin each text with the token of a language."""
     begin = token(language)
-    single = f"{begin} $A"
-    backend.post_processor = processors.TemplateProcessing(
-        single=single, special_tokens=[(begin, backend.token_to_id(begin))]
-    )
+    special_tokens = [(begin, backend.token_to_id(begin))]
+    backend.post_processor = processors.TemplateProcessing(single=f"{begin} $A", special_tokens=special_tokens)
 
 
 def language_before(backend: tokenizers.Tokenizer) -> str | None:
     """The language whose token is before each text, and nothing else; None if there is none."""
     processor = json.loads(backend.to_str())["post_processor"]
-    for language in ids(backend) if processor else ():
-        blank = tokenizers.Tokenizer.from_str(backend.to_str())
-        begin_with(blank, language)
-        if json.loads(blank.to_str())["post_processor"] == processor:
+    if not processor:
+        return None
+    for language in ids(backend):
+        candidate = tokenizers.Tokenizer.from_str(backend.to_str())
+        begin_with(candidate, language)
+        if json.loads(candidate.to_str())["post_processor"] == processor:
             return language
     return None

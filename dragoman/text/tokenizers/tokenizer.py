@@ -31,41 +31,43 @@ class Tokenizer:
     """A trained vocabulary. `decode(encode(text)) == text`, spaces and control characters included.
 
     There are exceptions: a lone surrogate, which is no character, becomes U+FFFD; the kind `word` gives back the text
-    as it standardises it, with "<unk>" for words that it does not know; and a notebook's tokenizer
-    (`dragoman.text.tokenizers.imported`) and a pretrained model's (`dragoman.text.tokenizers.pretrained`) do what they
-    did there.
+    as it standardises it, with "<unk>" for words that it does not know; and the tokenizers of a notebook
+    (`dragoman.text.tokenizers.imported`) and of a pretrained model (`dragoman.text.tokenizers.pretrained`) treat texts
+    as they did there.
     """
 
     special_ids = closing = OURS
     """`closing` is for sources, which a pretrained model may end otherwise than with the end of sentence."""
     languages: Mapping[str, str] = {}
-    """The tokens that can stand before texts to say their language, by its code: pretrained models have some."""
+    """Tokens that can stand before texts to name their language, by its code; only pretrained models have some."""
     language: str | None = None
-    """The one of them that does."""
+    """Code of the language whose token stands before each text, if there is one."""
     tagged = False
-    """Whether these tokens stand in the source, and say the language of the target."""
+    """Whether the tokens of languages stand before sources, and name the language of the target."""
 
     targets: Mapping[str, int] = {}
-    """Ids of the tokens that say the target language of sources with a label, by its code; a tokenizer that Dragoman
-    has trained on several languages has them."""
+    """Ids of the tokens that name the target language of sources with a label, by its code.
+
+    A tokenizer that Dragoman has trained on several languages has them.
+    """
 
     def speaking(self, language: str) -> "Tokenizer":
-        """The same for texts of another of the `languages`, or for sources of one target language."""
+        """The same tokenizer for texts of another of its languages, or for sources of one target language."""
         backend = self.backend_copy()
         target_tokens.begin_with(backend, language)
         return Tokenizer(backend)
 
     @property
     def begin_ids(self) -> list[int]:
-        """What every text begins with, such as the token of its language; in targets nothing predicts it."""
+        """Ids that every text begins with, such as that of its language; in targets the model does not predict them."""
         return self.encode("")
 
     def tag(self, text: str) -> str:
-        """The token of a language, or the label, that this text begins with, or nothing."""
+        """The token of a language or the label that this text begins with; empty if it has neither."""
         return cut_label(text)[0] if self.targets else ""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        # Not part of the JSON, so it has to be set again on everything that was loaded.
+        # This is not part of the JSON, so it has to be set again on every tokenizer that was loaded.
         backend.encode_special_tokens = True
         self._backend = backend
         self._spelled_in_bytes = backend.decoder is not None
@@ -73,7 +75,7 @@ class Tokenizer:
         self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID and not token.special}
         self.targets = target_tokens.ids(backend)
         self.language = target_tokens.language_before(backend) if self.targets else None
-        self._silent = {*range(EOS_ID + 1), *self.targets.values()}
+        self._without_text = {*range(EOS_ID + 1), *self.targets.values()}
         self._unspelled = {*self._symbols, *self.targets.values()}
 
     def __reduce__(self) -> tuple:
@@ -97,16 +99,18 @@ class Tokenizer:
         """
         smallest = algorithms.min_vocab_size(kind) + len(symbols)
         if vocab_size < smallest:
+            needed = "a word" if kind == "word" else "the 256 bytes"
+            if symbols:
+                needed += " and the symbols"
             raise UsageError(
-                f"A vocabulary of {vocab_size} is too small: the special tokens and "
-                f"{'a word' if kind == 'word' else 'the 256 bytes'}{' and the symbols' if symbols else ''} are "
-                f"{smallest} already; set a larger `vocab_size`."
+                f"A vocabulary of {vocab_size} is too small: the special tokens and {needed} are {smallest} already; "
+                "set a larger `vocab_size`."
             )
         texts = map(well_formed, texts)
         if symbols:
-            # What stands between symbols is a text of its own, in training as in encoding.
-            between = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
-            texts = (part for text in texts for part in between.split(text))
+            # The text between two symbols is a text of its own, in training as in encoding.
+            any_symbol = re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True))))
+            texts = (part for text in texts for part in any_symbol.split(text))
         size = vocab_size - len(symbols)
         backend = algorithms.train(texts, kind, standardisation, vocab_size=size, min_frequency=min_frequency)
         for symbol in symbols:
@@ -119,14 +123,14 @@ class Tokenizer:
         return cls(backend)
 
     def with_targets(self, languages: Sequence[str]) -> "Tokenizer":
-        """The same with a token more for each target language, for sources with labels."""
+        """The same tokenizer with one more token for each target language, for sources with labels."""
         backend = self.backend_copy()
         target_tokens.add(backend, languages)
         return Tokenizer(backend)
 
     @cached_property
     def kind(self) -> str | None:
-        """One of `dragoman.text.tokenizers.algorithms.KINDS`; None for what `load` refuses."""
+        """One of `dragoman.text.tokenizers.algorithms.KINDS`; None for a tokenizer that `load` refuses."""
         return verify.kind(self._backend)
 
     @property
@@ -141,7 +145,7 @@ class Tokenizer:
 
     @property
     def slots(self) -> list[int]:
-        """The ids of the slots for placeholders, none if there are none."""
+        """The ids of the slots for placeholders; empty if the vocabulary has no slots."""
         ids = {symbol: id_ for id_, symbol in self._symbols.items()}
         return [ids[slot] for slot in SLOTS] if ids.keys() >= set(SLOTS) else []
 
@@ -151,46 +155,55 @@ class Tokenizer:
         return bool(self.slots)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without special tokens but for those that an imported tokenizer puts around a source."""
+        """The ids of a text, without special tokens except those that an imported tokenizer adds around a source."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them, on all cores; a label becomes the token of its language."""
-        begins, rests = self._begins(texts)
+        begins, rests = self._cut_labels(texts)
         encodings = self._backend.encode_batch_fast(rests)
         return [begin + encoding.ids for begin, encoding in zip(begins, encodings, strict=True)]
 
-    def _begins(self, texts: Iterable[str]) -> tuple[list[list[int]], list[str]]:
-        """The token that each label asks for, if there is one, and the texts without labels."""
-        cut = [cut_label(text) if self.targets else ("", text) for text in texts]
-        begins = [[self.targets[languages_in(label)[1]]] if label else [] for label, _ in cut]
-        return begins, [well_formed(text) for _, text in cut]
+    def _cut_labels(self, texts: Iterable[str]) -> tuple[list[list[int]], list[str]]:
+        """The token of each label, empty where there is no label, and the texts without labels."""
+        if not self.targets:
+            rests = [well_formed(text) for text in texts]
+            return [[] for _ in rests], rests
+        begins: list[list[int]] = []
+        rests = []
+        for text in texts:
+            label, rest = cut_label(text)
+            begins.append([self.targets[languages_in(label)[1]]] if label else [])
+            rests.append(well_formed(rest))
+        return begins, rests
 
     def spells(self, character: str) -> bool:
-        """Whether a character has a token or several; of a vocabulary that spells all, it says nothing."""
+        """Whether tokens can spell a character; always true for vocabularies that spell bytes."""
         return True
 
     def words(self, texts: Iterable[str]) -> list[list[tuple[int, ...]]]:
-        """The tokens of each word of each text, none of which belongs to two; that of a label is a word of its own."""
-        begins, rests = self._begins(texts)
-        found = []
+        """The ids of each word of each text; no token belongs to two words. The token of a label is one word."""
+        begins, rests = self._cut_labels(texts)
+        words_of_texts = []
         # `encode_batch_fast` leaves out the words.
         for begin, encoding in zip(begins, self._backend.encode_batch(rests, add_special_tokens=False), strict=True):
-            words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0))
-            found.append([*zip(begin), *(tuple(id_ for _, id_ in word) for _, word in words)])
-        return found
+            words = [(id_,) for id_ in begin]
+            for _, tokens in groupby(zip(encoding.word_ids, encoding.ids, strict=True), itemgetter(0)):
+                words.append(tuple(id_ for _, id_ in tokens))
+            words_of_texts.append(words)
+        return words_of_texts
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids; special tokens are left out, bytes that form no character are U+FFFD."""
+        """The text of ids. Special tokens are left out, and bytes that form no character become U+FFFD."""
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each list of ids, as `decode` gives it; on all cores, but for those that have symbols."""
+        """The text of each list of ids, as `decode` gives it, on all cores; lists with symbols on one core."""
         texts = self._backend.decode_batch(batch, skip_special_tokens=True)
-        glue = " " if self.kind == "word" else ""
+        separator = " " if self.kind == "word" else ""
         for index, ids in enumerate(batch):
             if not self._symbols.keys().isdisjoint(ids):
-                texts[index] = glue.join(filter(None, self._parts(ids)))
+                texts[index] = separator.join(filter(None, self._parts(ids)))
         return texts
 
     def _parts(self, ids: Sequence[int]) -> Iterator[str]:
@@ -202,10 +215,10 @@ class Tokenizer:
                 yield from (symbol for _ in run)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """One readable piece per id, for pictures.
+        """One readable piece per id, for people to look at.
 
-        A space is "▁"; a byte that is only part of a character is "<C3>"; a character without a
-        picture is "<U+000A>"; a special token or a symbol is itself, a slot for a placeholder "<ph1>".
+        A space is "▁"; a byte that is only part of a character is "<C3>"; an invisible character is "<U+000A>"; a
+        special token or a symbol is itself, a slot for a placeholder "<ph1>".
         """
         return [self._readable_tokens[id_] for id_ in ids]
 
@@ -214,8 +227,8 @@ class Tokenizer:
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
         languages = {id_: self.spelled(id_) for id_ in self.targets.values()}
-        whole = dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
-        return [whole.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
+        names = dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
+        return [names.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
 
     def _bytes_of(self, id_: int) -> bytes:
         """The bytes that a token, neither special nor a symbol, adds to a text."""
@@ -223,32 +236,34 @@ class Tokenizer:
         return byte_level_decode(token) if self._spelled_in_bytes else f" {token}".encode()
 
     def vocabulary(self) -> list[bytes]:
-        """The bytes that each token adds to a text, none for special tokens; symbols are their own."""
-        special = dict.fromkeys(self._silent, b"") | {id_: text.encode() for id_, text in self._symbols.items()}
+        """The bytes that each token adds to a text: none for special tokens, and its own text for a symbol."""
+        special = dict.fromkeys(self._without_text, b"") | {id_: text.encode() for id_, text in self._symbols.items()}
         return [special[id_] if id_ in special else self._bytes_of(id_) for id_ in range(self.vocab_size)]
 
     def token_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """The bytes that each token adds to the text that `decode` gives."""
-        found: list[bytes] = []
-        apart = self.kind == "word" or not self._spelled_in_bytes
-        # Each text between symbols was encoded with a space before it, which is not decoded; not so characters.
-        begins = strips = not apart and self.kind != "char"
+        contents: list[bytes] = []
+        has_spaces = self.kind == "word" or not self._spelled_in_bytes  # between tokens, also around symbols
+        # A text between symbols was encoded with a space before it, which is not decoded; characters have none.
+        strips_space = not has_spaces and self.kind != "char"
+        is_first = True
         for id_ in ids:
-            whole = self._symbols.get(id_) or (self.decode([id_]) if id_ in self._silent else None)
-            if whole is None:
-                said = self._bytes_of(id_)
-                found.append(said.removeprefix(b" ") if begins else said)
-                begins = False
-            elif whole:
-                found.append(b" " * apart + whole.encode())
-                begins = strips
+            text = self._symbols.get(id_)
+            if text is None and id_ in self._without_text:
+                text = self.decode([id_])
+            if text is None:
+                content = self._bytes_of(id_)
+                contents.append(content.removeprefix(b" ") if is_first and strips_space else content)
+                is_first = False
+            elif text:
+                contents.append(b" " * has_spaces + text.encode())
+                is_first = True
             else:
-                found.append(b"")
-        return found
+                contents.append(b"")
+        return contents
 
     def spelling(self, ids: Iterable[int]) -> str:
-        """Tokens as the vocabulary spells them, in letters for bytes, put together; symbols and the tokens of languages
-        are not spelled."""
+        """Tokens as the vocabulary spells them, in letters for bytes, joined. Symbols and targets are left out."""
         return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._unspelled)
 
     def spelled(self, id_: int) -> str:
@@ -256,7 +271,7 @@ class Tokenizer:
         return self._backend.id_to_token(id_)
 
     def backend_copy(self) -> tokenizers.Tokenizer:
-        """The tokenizer as the library `tokenizers` has it."""
+        """A copy of this tokenizer as an object of the library `tokenizers`."""
         return tokenizers.Tokenizer.from_str(self.to_json())
 
     def to_json(self) -> str:
@@ -269,7 +284,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> "Tokenizer":
-        """Reads what `save` wrote, perhaps by strangers: any other file is a `DataError`."""
+        """Reads a file that `save` wrote, perhaps for strangers. Raises `DataError` for any other file."""
         try:
             content = Path(path).read_bytes()
         except OSError as error:

@@ -15,13 +15,15 @@ from dragoman.text.tokenizers.byte_level import CONTINUATIONS
 MAX_CHARACTERS = 16
 """Longest piece, as in SentencePiece."""
 MAX_WORDS = 100_000
-"""The most frequent words are learned from, at most so many: more would take memory and change little."""
+"""Most words that are learned from, the most frequent ones: more would take memory and change little."""
 MAX_WORD_LENGTH = 96
 """Longer words, in bytes, are split up for training, as in scripts without spaces."""
 SEEDS_PER_PIECE = 10
+"""Number of pieces to start from, for each piece that is kept in the end."""
 KEPT = 0.75
 """Share of the pieces that is kept in each round."""
 _MAX_CELLS = 1 << 21
+"""Most elements of the arrays of a block of words."""
 
 
 class Lattice:
@@ -117,12 +119,14 @@ def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) ->
     log_probs = _log_probs(np.array([1.0] * letters + list(seeds.values())), letters)
     while True:
         for _ in range(2):
-            used = sum((each.expected_counts(log_probs, weights) for each, weights in corpus), np.zeros(len(pieces)))
+            used = np.zeros(len(pieces))
+            for lattice, weights in corpus:
+                used = used + lattice.expected_counts(log_probs, weights)
             log_probs = _log_probs(used, letters)
         alive = np.isfinite(log_probs[:-1])
         if alive.sum() <= size:
             break
-        # What the log-probability of the corpus would lose with each piece, if other pieces spelled it.
+        # The log-probability that the corpus would lose without each piece, if other pieces spelled it.
         without = np.concatenate([lattice.sum(log_probs)[0] for lattice in split])
         loss = used[letters:] * (np.where(alive, log_probs[:-1], 0)[letters:] - without)
         loss[~alive[letters:]] = -np.inf
@@ -131,7 +135,7 @@ def train_unigram(words: Counter[str], *, alphabet: Sequence[str], size: int) ->
         log_probs[order[max(size, int(KEPT * alive.sum())) - letters :]] = -np.inf
     # Six decimals, which JSON readers give back as they were.
     learned = [(pieces[id_], round(float(log_probs[id_]), 6)) for id_ in np.flatnonzero(alive)]
-    return sorted(learned, key=lambda each: (-each[1], each[0]))
+    return sorted(learned, key=lambda entry: (-entry[1], entry[0]))
 
 
 def _by_length(word: str) -> tuple[int, str]:
@@ -141,7 +145,7 @@ def _by_length(word: str) -> tuple[int, str]:
 def _shortened(words: Counter[str]) -> Counter[str]:
     """The most frequent words, none too long; ties by spelling, so that the order of the texts does not matter."""
     counts: Counter[str] = Counter()
-    for word, count in sorted(words.items(), key=lambda each: (-each[1], each[0]))[:MAX_WORDS]:
+    for word, count in sorted(words.items(), key=lambda entry: (-entry[1], entry[0]))[:MAX_WORDS]:
         for start in range(0, len(word), MAX_WORD_LENGTH):
             counts[word[start : start + MAX_WORD_LENGTH]] += count
     return counts
@@ -156,10 +160,12 @@ def _seeds(words: Counter[str], most: int) -> dict[str, float]:
             for end in borders[first + 1 : first + 1 + MAX_CHARACTERS]:
                 parts[word[start:end]] += count
     ranked = sorted((-count * len(part), part) for part, count in parts.items() if count > 1 and len(part) > 1)
-    return {part: float(parts[part]) for part in sorted((part for _, part in ranked[:most]), key=_by_length)}
+    best = [part for _, part in ranked[:most]]
+    return {part: float(parts[part]) for part in sorted(best, key=_by_length)}
 
 
 def _blocks(words: list[str], width: int) -> list[list[str]]:
+    """Words, sorted by length, in blocks that are small enough for a `Lattice` each."""
     return [words[block] for block in blocks(np.array(list(map(len, words))), width)]
 
 

@@ -1,4 +1,4 @@
-"""Whether a tokenizer that strangers wrote keeps what `Tokenizer` promises."""
+"""Checks that a tokenizer which strangers may have written keeps what `Tokenizer` promises."""
 
 import tokenizers
 
@@ -21,19 +21,20 @@ def fault(backend: tokenizers.Tokenizer) -> str | None:
         return f"is of no kind that this version knows ({', '.join(algorithms.KINDS)})"
     vocab = backend.get_vocab(with_added_tokens=True)
     added = backend.get_added_tokens_decoder()
-    words = known == "word"
-    special = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (words and id_ == UNK_ID)}
-    own = {id_: token.content for id_, token in added.items() if token.special and id_ not in {*languages.values()}}
-    if own != special or vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID:
+    is_word = known == "word"
+    expected = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (is_word and id_ == UNK_ID)}
+    language_ids = {*languages.values()}
+    special = {id_: token.content for id_, token in added.items() if token.special and id_ not in language_ids}
+    if special != expected or vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID:
         return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
     if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in added.values()):
         return "has symbols that do not stand for themselves alone"
     if sorted(vocab.values()) != list(range(len(vocab))):
         return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
     symbols = {token.content for id_, token in added.items() if id_ > EOS_ID}
-    spelled_in = {*"".join(vocab.keys() - {*SPECIAL_TOKENS} - symbols)}
-    reads_all = algorithms.identify(backend) is not None and not words
-    misspelled = backend.decoder is not None and not spelled_in <= BYTES.keys()
-    if misspelled or (reads_all and not BYTES.keys() <= vocab.keys()):
+    letters = {*"".join(vocab.keys() - {*SPECIAL_TOKENS} - symbols)}
+    spells_any_text = algorithms.identify(backend) is not None and not is_word
+    is_misspelled = backend.decoder is not None and not letters <= BYTES.keys()
+    if is_misspelled or (spells_any_text and not BYTES.keys() <= vocab.keys()):
         return "does not spell its tokens in the 256 bytes"
     return None

@@ -124,7 +124,7 @@ def with_symbols(request: pytest.FixtureRequest) -> Tokenizer:
 
 def test_a_symbol_is_one_token_wherever_it_stands(with_symbols: Tokenizer) -> None:
     ids = {symbol: with_symbols.encode(symbol) for symbol in SYMBOLS}
-    assert [len(each) for each in ids.values()] == [1, 1, 1, 1]
+    assert [len(ids_of_text) for ids_of_text in ids.values()] == [1, 1, 1, 1]
     assert len({id_ for (id_,) in ids.values()}) == 4
     assert with_symbols.symbols == SYMBOLS
     assert with_symbols.vocab_size <= 347

@@ -151,7 +151,7 @@ def test_unmasking_gives_back_every_text(text: str) -> None:
     masked = mask(text)
     assert len(masked.values) <= len(SLOTS)
     # A slot that somebody typed is no character.
-    expected = "".join("\N{REPLACEMENT CHARACTER}" if each in SLOTS else each for each in text)
+    expected = "".join("\N{REPLACEMENT CHARACTER}" if character in SLOTS else character for character in text)
     assert unmask(masked.text, masked) == expected
 
 
@@ -223,7 +223,8 @@ def test_numbers_are_not_copied_where_the_training_pairs_write_them_otherwise() 
 def test_some_pairs_practise_copying() -> None:
     pairs = [(f"We saw Anna {word}.", f"Nous avons vu Anna {word}.") for word in map(str.lower, dir(str))]
     pairs += [(f"the {word} sleeps", f"le {word} dort") for word in dir(str)]
-    practised = [each for pair in pairs if (each := mask_pair(*pair, practice=True)) != pair]
+    masked = [mask_pair(*pair, practice=True) for pair in pairs]
+    practised = [masked_pair for masked_pair, pair in zip(masked, pairs, strict=True) if masked_pair != pair]
     assert [mask_pair(*pair) for pair in pairs] == pairs
     assert 3 < len(practised) < len(pairs) / 4
     for source, target in practised:
@@ -235,7 +236,7 @@ def test_training_pairs_are_masked_and_held_out_pairs_are_kept_raw(tmp_path: Pat
     lines = [f"{word} {{name}} of %d <2de>\t%d {word} {{name}} %s <2de>\n" for word in dir(str)[-41:]]
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
     settings = ["vocab_size=307", "placeholders=true", "symbols=['<2de>']"]
-    config = load_config({"data": {"held_out": 5}}, parse_settings([f"tokenizer.{each}" for each in settings]))
+    config = load_config({"data": {"held_out": 5}}, parse_settings([f"tokenizer.{setting}" for setting in settings]))
     prepare(Bitext.open(str(tmp_path / "pairs.tsv")).cleaned(), config, tmp_path)
     data = PreparedData.open(tmp_path, config)
     tokenizer = data.source_tokenizer

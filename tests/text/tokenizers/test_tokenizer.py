@@ -105,8 +105,8 @@ def test_random_strings_are_kept(lossless: Tokenizer, number: int) -> None:
     texts = []
     for _ in range(number):
         block = dice.randrange(len(everything) - 256)
-        some = dice.choice([everything, everything[block : block + 256], everything[:256], known])
-        texts.append("".join(dice.choices(some, k=dice.randrange(60))))
+        alphabet = dice.choice([everything, everything[block : block + 256], everything[:256], known])
+        texts.append("".join(dice.choices(alphabet, k=dice.randrange(60))))
     assert lossless.decode_batch(lossless.encode_batch(texts)) == texts
 
 

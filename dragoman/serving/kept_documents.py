@@ -11,28 +11,30 @@ LATER = 10
 
 
 class KeptDocuments(Generic[T]):
-    """Documents by their numbers. The oldest that are translated make room for newer ones, as the limits say."""
+    """Documents by their numbers. When there are too many, the oldest translated ones are dropped."""
 
     def __init__(self, limits: Limits, *, size: Callable[[T], int], is_translated: Callable[[T], bool]):
-        """`size` gives the bytes that a document takes."""
-        self.limits, self._size, self._is_translated = limits, size, is_translated
+        """`size` returns the bytes that a document takes in memory."""
+        self.limits = limits
+        self._size = size
+        self._is_translated = is_translated
         self.by_number: dict[str, T] = {}
 
     def check_room(self, size: int) -> None:
-        """Raise `Refusal` if too many documents are being translated for another one of so many bytes."""
+        """Raise `Refusal` if so many documents are being translated that there is no room for one of `size` bytes."""
         sizes = [self._size(document) for document in self.by_number.values() if not self._is_translated(document)]
         if sizes and (len(sizes) >= self.limits.documents or sum(sizes) + size > self.limits.kept):
             raise Refusal(503, "The server translates as many documents as it can; try again later", retry_after=LATER)
 
     def add(self, number: str, document: T) -> None:
-        """Keep a document."""
+        """Keep a document, and drop others if there are too many."""
         self.by_number[number] = document
         self.drop_oldest()
 
     def drop_oldest(self) -> None:
-        """Drop translated documents beyond the limits, but never the newest of all."""
+        """Drop the oldest translated documents until the rest is within the limits, but never the newest document."""
         size = sum(map(self._size, self.by_number.values()))
-        for number, document in [*self.by_number.items()][:-1]:
+        for number, document in list(self.by_number.items())[:-1]:
             if len(self.by_number) <= self.limits.documents and size <= self.limits.kept:
                 break
             if self._is_translated(document):

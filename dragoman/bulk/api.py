@@ -1,0 +1,40 @@
+"""Files of lines from a program: a file in, a file with a translation on each line out."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Unpack
+
+from dragoman.bulk.files import FileCounts
+from dragoman.bulk.files import translate_file as translate_lines
+from dragoman.bulk.jobs import Job
+from dragoman.bulk.lines import BulkTranslator
+from dragoman.config.decoding import DecodingConfig, DecodingOptions
+from dragoman.decoding.translator import Translator
+from dragoman.errors import UsageError
+from dragoman.system.atomic import real_path
+
+
+def translate_file(
+    translator: Translator,
+    file: str | PathLike[str],
+    output: str | PathLike[str],
+    *,
+    config: DecodingConfig | None = None,
+    **options: Unpack[DecodingOptions],
+) -> FileCounts:
+    """Translate a file of lines, perhaps packed, into another one with a line for each line; returns the counts.
+
+        dragoman.translate_file(translator, "news.en.gz", "news.fr.gz", beam_size=1)
+
+    Options are those of `Translator.translate`. The output is packed as the file is, and written whole or not at all.
+    Lines that cannot be translated, such as those that are not UTF-8, are empty, and listed in a file beside it.
+
+    Raises `UsageError` for an output that is the file itself, and `DataError` for a file that cannot be read.
+    """
+    job = Job(Path(file), Path(output))
+    if real_path(job.source) == real_path(job.output):
+        raise UsageError(f"The translation would replace {file}; name another output.")
+    search = DecodingConfig.validate((config or translator.decoding).model_dump() | options)
+    if search.n_best > 1:
+        raise UsageError("A file of translations has a line for each line; leave out `n_best`.")
+    return translate_lines(job, BulkTranslator(translator, search))

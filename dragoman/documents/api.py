@@ -1,0 +1,46 @@
+"""Documents from a program: a file in, the same file in the other language out."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Unpack
+
+from dragoman.config.decoding import DecodingConfig, DecodingOptions
+from dragoman.decoding.translator import Translator
+from dragoman.documents.registry import TranslatedDocument, format_of
+from dragoman.documents.registry import translate_document as translate_content
+from dragoman.documents.translate import engine_of
+from dragoman.errors import UsageError
+from dragoman.formats.text_files import open_input
+from dragoman.system.atomic import real_path, write_output
+
+
+def translate_document(
+    translator: Translator,
+    document: str | PathLike[str],
+    output: str | PathLike[str] | None = None,
+    *,
+    config: DecodingConfig | None = None,
+    **options: Unpack[DecodingOptions],
+) -> TranslatedDocument:
+    """Translate a document of any format that docs/documents.md lists; with `output`, also into that file.
+
+        translated = dragoman.translate_document(translator, "page.html", "page.fr.html")
+        print(translated.report.notes())
+
+    Markup, formatting and file structure are kept. Options are those of `Translator.translate`. The result has the
+    bytes of the translated document as `content`, and as `report` what became of its texts. The output is written
+    whole or not at all.
+
+    Raises `UsageError` for an output that is the document itself, and `DataError` for a document that cannot be read.
+    """
+    source = Path(document)
+    format_of(source.name)
+    if output is not None and real_path(Path(output)) == real_path(source):
+        raise UsageError(f"The translation would replace {document}; name another output.")
+    with open_input(source) as stream:
+        content = stream.read()
+    search = DecodingConfig.validate((config or translator.decoding).model_dump() | options)
+    translated = translate_content(content, str(document), translator.languages, engine_of(translator, search))
+    if output is not None:
+        write_output(Path(output), translated.content)
+    return translated
