@@ -417,8 +417,8 @@ def made_by_teacher(lab: Lab) -> Reader:
     path, pairs = lab.folder / "student", lab.folder / "pairs.tsv"
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in generate(60)), encoding="utf-8")
     options = {"teachers": [str(lab.run.path)], "choose": "first", "references": 0.0, "languages": (None, None)}
-    settings = [setting for setting in SETTINGS if not setting.startswith("data.valid")]
-    request = SyntheticRunRequest("distill", [str(pairs)], "tiny", parse_settings(settings), options | {"soft_targets": None}, {})
+    settings = parse_settings(setting for setting in SETTINGS if not setting.startswith("data.valid"))
+    request = SyntheticRunRequest("distill", [str(pairs)], "tiny", settings, options | {"soft_targets": None}, {})
     request.write(path)
 
     def read() -> str:

@@ -6,7 +6,6 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,7 +193,7 @@ def translate_document(
     for note in report.notes():
         display.warn(f"{document} {note}")
     if context.as_json:
-        options.print_json({"document": str(document), "output": str(output), **asdict(report)})
+        options.print_json({"document": str(document), "output": str(output), **report.to_dict()})
 
 
 @app.command(settings=lambda: decoding("length_penalty"))

@@ -1,5 +1,6 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
+import copy
 import time
 import warnings
 from bisect import bisect_left
@@ -134,17 +135,12 @@ class Translator(metaclass=_HelpfulClass):
         """
         if isinstance(ensemble, str | PathLike):
             raise UsageError("`ensemble` is a single path; write [path].")
-        loading = {
-            "device": device,
-            "precision": precision,
-            "workers": workers,
-            "ensemble": [Path(other) for other in ensemble],
-            "languages": checked_languages(languages),
-        }
-        paths = [Path(path), *loading["ensemble"]]
-        first, *others = load_ensemble(paths, device=available_device(device), languages=loading["languages"])
-        translator = cls(first, ensemble=others, precision=precision, workers=workers)
-        translator.path, translator._loading = Path(path), loading
+        others = [Path(other) for other in ensemble]
+        languages = checked_languages(languages)
+        loaded = load_ensemble([Path(path), *others], device=available_device(device), languages=languages)
+        translator = cls(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers)
+        translator.path = Path(path)
+        translator._loading = {"device": device, "precision": precision, "workers": workers, "ensemble": others}
         return translator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -153,7 +149,12 @@ class Translator(metaclass=_HelpfulClass):
                 "This translator was made from a model in memory, so it cannot be sent to another process; save the "
                 "model and use Translator.load(path)."
             )
-        return partial(type(self).load, **self._loading | {"languages": self.languages}), (self.path,)
+        return partial(type(self).load, languages=self.languages, **self._loading), (self.path,)
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self))
+        return twin
 
     def __repr__(self) -> str:
         name = "a model in memory" if self.path is None else repr(str(self.path))
@@ -171,8 +172,7 @@ class Translator(metaclass=_HelpfulClass):
 
     def _speaking(self, source: str | None, target: str) -> Self:
         """A translator that shares the model of this one, for one pair of its languages."""
-        twin = type(self).__new__(type(self))
-        twin.__dict__.update(vars(self))
+        twin = copy.copy(self)
         directory = self._directory.speaking(source, target)
         twin.source_tokenizer, twin._preprocessor = directory.source_tokenizer, directory.preprocessor
         twin.languages = directory.languages

@@ -4,8 +4,9 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter, itemgetter
+from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import word_spans
@@ -42,6 +43,8 @@ class Report:
     """Number of formats whose words were not found in the translation, so that they stand there without words."""
     dropped: int = 0
     """Number of formats that are left out, since the document's format cannot write them where their words are."""
+    cut: int = 0
+    """Number of texts with a sentence that had too many tokens and was translated in parts."""
     remarks: list[str] = field(default_factory=list)
     """The notes of the document's format."""
 
@@ -70,7 +73,17 @@ class Report:
                 f"lacks {_number(self.dropped, 'format')} in its translation, such as emphasis inside of a word,"
                 " for which there was no place."
             )
+        if self.cut:
+            notes.append(
+                f"has {_number(self.cut, 'text')} with a sentence that is too long for the model, translated in parts."
+            )
         return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """All counts and the remarks, for JSON."""
+        fields = asdict(self)
+        fields["homeless"] = fields.pop("unplaced")  # the name that programs know
+        return fields
 
 
 def _number(count: int, noun: str) -> str:
@@ -117,6 +130,7 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     unknown = [text for text in texts if text not in translations]
     if unknown:
         translations |= zip(unknown, engine.translate(unknown), strict=True)
+    report.cut += sum(translation.warning is not None for translation in translations.values())
     for document, document_sources in zip(documents, sources, strict=True):
         report.translated += sum(source.text in translations for source in document_sources)
         report.done += document.done

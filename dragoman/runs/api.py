@@ -93,8 +93,8 @@ def train(
     started, path = time.monotonic(), Path(output)
     directory, listener = RunDirectory(path), listener or default_listener()
     directory.refuse_if_used()
-    held_out = {part: settings.pop(part) for part in HELD_OUT if part in settings}
-    tree = _tree(settings)
+    held_out = {part: given for part, given in settings.items() if part in HELD_OUT}
+    tree = _tree({name: value for name, value in settings.items() if name not in HELD_OUT})
     files = {part: files_of(given, directory, part) for part, given in held_out.items() if given is not None}
     tree = merged(tree, {"data": files} if files else {})
     config, planned = plan_run(files_of(pairs, directory, "pairs"), recipe=recipe or size, settings=tree, near=path)

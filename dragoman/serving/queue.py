@@ -9,6 +9,7 @@ for which terms are forbidden, or that takes so long that others have to wait, l
 alone, by a thread of lower priority than the one that translates batches.
 """
 
+import copy
 import heapq
 import itertools
 import logging
@@ -638,8 +639,7 @@ def _translate(translator: Translator, units: list[_Unit], config: DecodingConfi
 
 def _without_workers(translator: Translator) -> Translator:
     """A translator that shares everything with another one but its workers, so that the calling thread computes."""
-    twin = object.__new__(type(translator))
-    twin.__dict__.update(vars(translator))  # `copy.copy` would load the model again, as `pickle` does
+    twin = copy.copy(translator)
     twin.workers = None
     return twin
 

@@ -1,5 +1,6 @@
 """The translator as a program meets it: streams, warnings, names, other processes."""
 
+import copy
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -113,8 +114,11 @@ def test_it_is_loaded_anew_from_its_folder_in_another_process(translator: Transl
     assert (loaded.path, loaded.languages) == (model, ("en", "fr")) == (translator.path, translator.languages)
     assert is_int8(loaded.model) == is_int8(translator.model)
     assert loaded.translate(TEXTS, beam_size=2) == translator.translate(TEXTS, beam_size=2)
+    in_memory = Translator(ModelDirectory.load(model))
     with pytest.raises(TypeError, match="from a model in memory"):
-        pickle.dumps(Translator(ModelDirectory.load(model)))
+        pickle.dumps(in_memory)
+    assert copy.copy(in_memory).model is in_memory.model
+    assert copy.copy(translator).model is translator.model
 
 
 def test_it_says_what_it_is(translator: Translator, model: Path) -> None:
@@ -179,6 +183,11 @@ def test_a_document_is_translated_into_a_file(translator: Translator, tmp_path: 
     assert (tmp_path / "page.fr.html").read_bytes() == translated.content
     assert translated.report.translated == 1
     assert dragoman.translate_document(translator, str(page), beam_size=1).content == translated.content
+    long = tmp_path / "long.txt"
+    long.write_text("the cat and " * 40, encoding="utf-8")
+    report = dragoman.translate_document(translator, long, beam_size=1, max_source_length=9).report
+    assert report.notes() == ["has 1 text with a sentence that is too long for the model, translated in parts."]
+    assert report.to_dict()["cut"] == 1
     for wrong, message in (
         (lambda: dragoman.translate_document(translator, page, page), "would replace"),
         (lambda: dragoman.translate_document(translator, "a.pdf"), "is no document that can be translated"),

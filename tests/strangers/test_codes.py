@@ -13,6 +13,7 @@ from dragoman.decoding.translation import Translation
 from dragoman.documents.document import Code, Document, FormatError, Segment
 from dragoman.documents.inline import Projection, take_out
 from dragoman.documents.translate import Engine, Report, translate_documents
+from dragoman.text.tokenizers.placeholders import literal_spans
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.documents.engines import BACKWARDS, SAME, by_word
 
@@ -155,13 +156,17 @@ NONSENSE = ["x", "y.", "{1}", "{2}", "{user}", "%s", "10", ",", "«z»"]
 def test_codes_and_placeholders_occur_as_often_whatever_a_model_says(text: str, words: list[str], data: st.DataObject):
     target = " ".join(words)
     links = data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, max(0, len(words) - 1))), max_size=9))
-    found = translated(text, reading(target, links))
+    translation = translated(text, reading(target, links))
     for code in ("<b>", "</b>", "<i>", "</i>", "<br>", "<img>", "<code>x y</code>"):
-        assert found.count(code) == text.count(code)
+        assert translation.count(code) == text.count(code)
     if "the" in text or "cat" in text or "old" in text or "é" in text:
+        plain = seen(text)
+        placeholders = {plain[start:end] for start, end in literal_spans(plain)}
         for value in ("{user}", "%s"):
-            if value in text:
-                assert found.count(value) == text.count(value)
+            # In %sthe, all of it is the placeholder, and a %s that a model invents may be text.
+            is_part = any(value in placeholder and value != placeholder for placeholder in placeholders)
+            if value in text and not is_part:
+                assert translation.count(value) == text.count(value)
 
 
 @given(contents())

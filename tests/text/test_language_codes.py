@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.errors import DataError
-from dragoman.text.language_codes import choose_languages, same_language
+from dragoman.text.language_codes import TWO_LETTERS, choose_languages, same_language, variety
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,19 @@ def test_a_choice_that_is_not_clear_is_left_to_the_user(codes: list[str], wanted
     pattern = words.translate(str.maketrans({c: f"\\{c}" for c in "()[]"}))
     with pytest.raises(DataError, match=pattern):
         choose_languages(codes, wanted, "memory.tmx")
+
+
+# ---- beside the library langcodes -----------------------------------------------------------------------------------
+
+
+def test_codes_and_scripts_are_those_of_the_registry():
+    """`langcodes` has the registry of IANA and the likely subtags of Unicode."""
+    langcodes = pytest.importorskip("langcodes")
+    known = sorted(set(TWO_LETTERS.values()))
+    assert {code: variety(code).script for code in known} == {
+        code: langcodes.Language.get(code).maximize().script.casefold() for code in known
+    }
+    for name, code in TWO_LETTERS.items():
+        theirs = langcodes.standardize_tag(name) if len(name) <= 3 else code
+        # What it leaves is a code of a country or of one language of a group, which people use for the language.
+        assert theirs in (code, name) or (name, theirs) in {("nob", "nb"), ("tgl", "fil")}, name
