@@ -119,7 +119,7 @@ def _section(section: type[Section], prefix: str) -> Iterator[str]:
     for name, field in section.model_fields.items():
         if inner := section_in(field.annotation):
             inside += _section(inner, _key(prefix, name, field.annotation))
-        elif name == "model":
+        elif prefix + name == "model":
             inside.append(_architecture())
         else:
             values = _values(field.annotation, field.metadata)

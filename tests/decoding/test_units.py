@@ -5,6 +5,7 @@ import pytest
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.units import join
+from dragoman.errors import SentenceCut
 from tests.decoding.test_translator import TARGETS, taught, tokenizer  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -69,7 +70,8 @@ def test_a_prefix_is_the_beginning_of_the_first_sentence(taught: Translator) -> 
 
 def test_a_sentence_that_is_too_long_is_cut_and_that_is_said(taught: Translator) -> None:  # noqa: F811
     long, short = "the dog and the cat " * 500, "The dog sleeps. Yes."
-    cut, whole = taught.translate([long, short], max_source_length=30, beam_size=1)
+    with pytest.warns(SentenceCut, match="Text 0: a sentence of more than 30 tokens"):
+        cut, whole = taught.translate([long, short], max_source_length=30, beam_size=1)
     assert "more than 30 tokens" in cut.warning
     assert "`max_source_length`" in cut.warning
     assert '"warning"' in cut.to_json()

@@ -7,7 +7,7 @@ import pytest
 from dragoman.data.readers.tmx import open_tmx
 from dragoman.data.readers.types import ReaderOptions
 from dragoman.data.readers.xliff import open_xliff
-from dragoman.formats.inline_codes import MARKUP
+from dragoman.formats.inline_codes import KINDS, MARKUP
 from tests.documents.engines import SHOUTING, translated
 
 TMX = '<tmx version="1.4"><header/><body><tu>{}</tu></body></tmx>'
@@ -31,3 +31,13 @@ def test_the_content_of_a_code_is_no_text(tmp_path: Path, name: str):
     for reader in (open_tmx(memory, options), open_xliff(file, options)):
         ((_, pair),) = reader.read()
         assert [text.split() for text in pair] == [["one", "two"], ["un", "two"]]
+
+
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - MARKUP))
+def test_words_in_an_element_that_is_no_code_here_are_text(tmp_path: Path, name: str):
+    """Strangers write HTML into segments: their `em` holds words."""
+    file = tmp_path / "a.xlf"
+    unit = '<trans-unit id="1"><source>one <{0}>two</{0}></source><target>un <{0}>deux</{0}></target></trans-unit>'
+    file.write_text(XLIFF.format(unit.format(name)), encoding="utf-8")
+    ((_, pair),) = open_xliff(file, ReaderOptions(languages=("en", "fr"))).read()
+    assert pair == ("one two", "un deux")

@@ -9,7 +9,7 @@ from xml.sax.xmlreader import AttributesImpl
 
 from dragoman.data.readers.types import Skipped
 from dragoman.errors import DataError
-from dragoman.formats.inline_codes import KINDS, SEPARATING, SUBFLOW
+from dragoman.formats.inline_codes import MARKUP, SEPARATING, SUBFLOW
 from dragoman.formats.text_files import MAX_TEXT, open_input, unpacking_errors
 from dragoman.formats.xml import XmlError, decoded, parsed
 from dragoman.text.characters import one_line
@@ -20,7 +20,7 @@ MAX_DEPTH = 1_000
 """Most elements inside of each other."""
 DAMAGED = Skipped("has a character that XML forbids")
 _GAP = "\0"  # which XML cannot contain
-_WITHOUT_TEXT = {*KINDS, SUBFLOW}
+_WITHOUT_TEXT = {*MARKUP, SUBFLOW}
 _GAP_IN_WORD = re.compile(r"(?<=\w)\0+(?=\w)")
 
 
