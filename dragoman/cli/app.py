@@ -112,7 +112,7 @@ class Command(_PlainHelp, TyperCommand):
         return ["[OPTIONS]", *metavars]
 
     def _config_options(self) -> list[Any]:
-        """The options of this command that follow from a config."""
+        """The options that `settings` of `App.command` returns; the function is kept in `context_settings`."""
         return self.context_settings["obj"]()
 
     def _move_options(self, context: Any) -> None:

@@ -53,14 +53,14 @@ def check(
     config = choose_data(files, recipe=recipe, settings=settings)
     refuse_others("data check", settings, ("data",))
     bitext = open_corpora(config)
-    held_out = open_held_out(config, bitext.languages, labelled=bitext.labelled)
+    held_out = open_held_out(config, bitext.languages, labelled=bitext.has_labels)
     if output and output.suffix not in (".tsv", ".txt"):
         raise UsageError(f"--output is {output}, but tab-separated text is written; give a name that ends in .tsv.")
-    if output and bitext.labelled:
+    if output and bitext.has_labels:
         raise UsageError("--output is for pairs of two languages, and these have more; check each corpus on its own.")
     bitexts = [*(corpus.bitext for corpus in bitext.corpora), *held_out.values()]
     check_output(output, read=[file for opened in bitexts for file in opened.files])
-    parts = by_languages(bitext, held_out) if bitext.labelled else {"": (bitext, held_out)}
+    parts = by_languages(bitext, held_out) if bitext.has_labels else {"": (bitext, held_out)}
     results = {}
     with context.display().progress("Reading") as advance:
         for languages, (part, part_held_out) in parts.items():
@@ -76,7 +76,7 @@ def check(
     finally:  # the results are printed even if the file cannot be written
         if context.as_json:
             figures = {languages: result.to_dict() for languages, result in results.items()}
-            print_json({"trainable": trainable, "languages": figures} if bitext.labelled else figures[""])
+            print_json({"trainable": trainable, "languages": figures} if bitext.has_labels else figures[""])
         else:
             for result in results.values():
                 _show(result, quiet=context.quiet)

@@ -110,11 +110,11 @@ def back_translate(
         check_model(reverse)
     from dragoman.data.bitext import open_corpora
     from dragoman.formats.text_files import open_input
-    from dragoman.runs.plan import read_config
+    from dragoman.runs.plan import build_config_with_pairs
 
     for text in monolingual:
         open_input(Path(text)).close()
-    path = output or Path("runs", open_corpora(read_config(run.paths, run.recipe, run.settings).data).name)
+    path = output or Path("runs", open_corpora(build_config_with_pairs(run.paths, run.recipe, run.settings).data).name)
     texts = [os.path.abspath(text) for text in monolingual]
     model = os.path.abspath(reverse) if reverse else None
     back_translation = {"monolingual": texts, "reverse": model, "ratios": _ratios(ratio)}
@@ -144,14 +144,14 @@ def _request(
     """
     from dragoman.config.recipes import recipe_names
     from dragoman.config.settings import merged
-    from dragoman.runs.plan import read_config
+    from dragoman.runs.plan import build_config_with_pairs
     from dragoman.runs.synthetic.request import SyntheticRunRequest, stamps
 
     paths, recipe, settings = [_absolute(path) for path in run.paths], run.recipe, run.settings
     if recipe and recipe not in recipe_names():
         recipe = _absolute(recipe)
     files = [*paths, recipe] if recipe else [*paths]
-    config = read_config(run.paths, run.recipe, run.settings)
+    config = build_config_with_pairs(run.paths, run.recipe, run.settings)
     for section, key, names in (
         ("data", "valid", config.data.valid),
         ("data", "test", config.data.test),

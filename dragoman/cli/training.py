@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
-def directory(*, default: str = "") -> Any:
-    """Option for a model directory to write; `default` is the sentence about what it is by default."""
+def output_option(*, default: str = "") -> Any:
+    """The option --output of a command that writes a model directory; `default` is the sentence about its default."""
     return Option(*OUTPUT, metavar="DIR", help=f"Model directory to write. {default}".rstrip())
 
 
@@ -43,7 +43,7 @@ class PlannedRun:
 @app.command(epilog="dragoman demo\ndragoman demo --output runs/first")
 def demo(
     context: Context,
-    output: Annotated[Path | None, directory(default="Default: runs/demo.")] = None,
+    output: Annotated[Path | None, output_option(default="Default: runs/demo.")] = None,
 ) -> None:
     """Train a small English-French translator on built-in sentences, score it and try it: three minutes, offline."""
     from dragoman.storage.run_directory import RunDirectory, unused
@@ -76,7 +76,7 @@ def demo(
 def train(
     context: Context,
     data: Annotated[list[str] | None, options.pairs(setting="training.learning_rate=1e-3")] = None,
-    output: Annotated[Path | None, directory(default="Default: runs/NAME.")] = None,
+    output: Annotated[Path | None, output_option(default="Default: runs/NAME.")] = None,
     columns: options.Columns = None,
     valid: options.Valid = None,
     test: options.Test = None,
@@ -136,10 +136,11 @@ def train(
     from dragoman.config.settings import merged
 
     run = NewRun(paths, recipe or size, merged(settings, chosen_settings(size, recipe, given)))
-    folder = None if is_url(resume or "") else output  # a run at a URL has none here yet, so that it may be chosen
-    if resume and any((paths, columns, folder, valid, test, size, recipe, seed, finetune, mix)):
+    # A run at a URL has no folder on this machine yet, so --output may choose one.
+    refused_output = None if is_url(resume or "") else output
+    if resume and any((paths, columns, refused_output, valid, test, size, recipe, seed, finetune, mix)):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
-    if output and is_url(str(output).replace(":/", "://", 1)):
+    if output and is_url(str(output).replace(":/", "://", 1)):  # `Path` makes one slash of two
         raise UsageError(
             "--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror."
         )
@@ -180,7 +181,8 @@ def _train(context: Context, run: NewRun, output: Path | None, resume: str | Non
         follow_run(ranks)
         return
     source = _interrupted_run(run, output, resume) if ranks else resume
-    settings = run.settings if resume else {}  # a command that is repeated as it was changes nothing
+    # Without --resume, this is the command that began the run, so its settings are those of the run already.
+    settings = run.settings if resume else {}
     plan = _plan_resume(context, source, settings, output) if source else _plan_new(run, output)
     from dragoman.runs.train import resume_run, start_run
 
@@ -208,12 +210,12 @@ def _interrupted_run(run: NewRun, output: Path | None, resume: str | None) -> st
 def _plan_new(run: NewRun, output: Path | None) -> PlannedRun:
     """Choose what the command leaves open, and clean the pairs."""
     from dragoman.config.training import NO_TEACHER
-    from dragoman.runs.plan import plan_run, settled
+    from dragoman.runs.plan import build_config, plan_run
     from dragoman.storage.run_directory import RunDirectory
 
     if output:
         RunDirectory(output).refuse_if_used()
-    if settled([], run.recipe, run.settings).training.soft_targets:
+    if build_config(run.recipe, run.settings).training.soft_targets:
         raise UsageError(NO_TEACHER)
     config, pairs = plan_run(run.paths, recipe=run.recipe, settings=run.settings, near=output or Path())
     path = output or Path("runs", pairs.name)
@@ -269,7 +271,7 @@ def _mixture(mix: str | None) -> dict[str, str | None]:
 def average(
     context: Context,
     run: Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.")],
-    output: Annotated[Path, directory()],
+    output: Annotated[Path, output_option()],
     last: Annotated[int, Option(metavar="N", min=2, help="How many of the last snapshots to average.")] = 5,
 ) -> None:
     """Average the weights of a run at its last validations, which it keeps if `training.average` is above 1."""

@@ -100,7 +100,7 @@ class Batch:
     labels: Int[Tensor, "batch tgt_len"]
     """Tokens that the decoder must predict: those of the sentence, then its end."""
     soft_targets: SoftTargets | None = None
-    """Likeliest tokens of teachers in the position of each label, if there are teachers."""
+    """Likeliest tokens of teachers at the position of each label, if there are teachers."""
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -161,7 +161,7 @@ class TokenBatches:
         """Indices of the pairs of each batch of an epoch, in order."""
         if self._planned is None or self._planned[0] != epoch:
             self._open(epoch)
-            self._planned = (epoch, self._plan(np.random.default_rng((self.seed, epoch))))
+            self._planned = (epoch, self._shuffled_batches(np.random.default_rng((self.seed, epoch))))
         return self._planned[1]
 
     def next(self, position: Position) -> Batch:
@@ -209,7 +209,7 @@ class TokenBatches:
         self._source_lengths, self._target_lengths = self.source.lengths + 1, self.target.lengths + 1
         self._planned = None
 
-    def _plan(self, rng: np.random.Generator) -> list[np.ndarray]:
+    def _shuffled_batches(self, rng: np.random.Generator) -> list[np.ndarray]:
         """Sort the pairs by length, those of equal length at random, cut them into batches and shuffle these."""
         order = rng.permutation(len(self.target))
         target, source = self._target_lengths[order], self._source_lengths[order]

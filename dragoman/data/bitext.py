@@ -1,4 +1,4 @@
-"""Sentence pairs: opened, cleaned, weighted and split, one pair at a time.
+"""Sentence pairs: opened, cleaned and weighted, one pair at a time.
 
 A corpus is never held in memory; every pass reads its files again.
 """
@@ -178,7 +178,7 @@ class CleanedBitext(Bitext):
         self.report = CleaningReport()
 
     @property
-    def labelled(self) -> bool:
+    def has_labels(self) -> bool:
         """Whether sources begin with labels."""
         return any(corpus.label != "" for corpus in self.corpora)
 
@@ -217,7 +217,7 @@ class CleanedBitext(Bitext):
         drops_repeated = self.rules is not None and self.rules.drop_repeated
         jobs = islice(self._jobs(), finished_blocks, None)
         for block in map_jobs(partial(_judge_block, describe, self.rules, self._held_out), jobs):
-            while len(report.sizes) <= block.corpus:
+            while len(report.sizes) <= block.corpus:  # the first block of a corpus: pairs repeat within one only
                 report.sizes.append(0)
                 seen = Seen()
             is_new = [True] * len(block.hashes)
@@ -274,7 +274,10 @@ def _judge_block(
 
 
 def blocks(entries: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Consecutive entries or pairs, with about `CHARACTERS_AT_ONCE` characters."""
+    """Consecutive entries or pairs, with about `CHARACTERS_AT_ONCE` characters.
+
+    A new block begins where the characters of all entries so far pass a multiple of that.
+    """
     block: list[Piece] = []
     size, number = 0, 0
     for entry in entries:

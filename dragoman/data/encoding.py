@@ -106,7 +106,10 @@ class Encoder:
         return write_stores(path, [self._encoded(prepared, [1] * len(prepared))])
 
     def write_train(self, path: Path, pairs: PairFile) -> tuple[int, int]:
-        """Write the training pairs like `write`, with slots for practice, and words numbered if they are sampled."""
+        """Write the training pairs like `write`, with slots for practice.
+
+        With subword regularization, words are numbered, so that each epoch can sample their tokens.
+        """
         jobs = ((Path(f"{path}-{number:06}.part"), block) for number, block in enumerate(pairs.blocks()))
         parts: list[Path] = []
 
@@ -129,6 +132,7 @@ class Encoder:
 
     @property
     def _samples(self) -> bool:
+        """Whether each epoch splits words into other tokens (subword regularization)."""
         return self.config.tokenizer.samples
 
     def _write_part(self, pairs: PairFile, path: Path, lines: str) -> Path:
@@ -156,12 +160,13 @@ class Encoder:
                 side = tokenizer.encode_batch(side_texts)
                 lengths.append([len(ids) for ids in side])
             sides.append(side)
-        fitting = [
+        kept_counts = [
             count if max(source_length, target_length) < self.limit else 0
             for count, source_length, target_length in zip(counts, *lengths, strict=True)
         ]
         encode = _numbered_side if numbered else _plain_side
-        return EncodedBlock([encode(side, fitting) for side in sides], sum(counts) - sum(fitting))
+        too_long = sum(counts) - sum(kept_counts)
+        return EncodedBlock([encode(side, kept_counts) for side in sides], too_long)
 
 
 def _plain_side(sentences: list[list[int]], counts: list[int]) -> EncodedSide:

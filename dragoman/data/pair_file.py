@@ -159,10 +159,10 @@ def _clean(
     bitext: CleanedBitext, config: RunConfig, file: IO[bytes], progress: CleaningProgress, journal: Journal | None
 ) -> None:
     """Write the lines of all pairs that are kept, behind those that `progress` counts."""
-    held_out = open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
+    held_out = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     if held_out:
         bitext = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
-    counts_distinct = min(config.data.held_out or [1]) < 1
+    counts_distinct = min(config.data.held_out or [1]) < 1  # a share of the sentences is held out, not a number
     seen, distinct = Seen(), Seen()
     last_corpus = len(progress.report.sizes) - 1
     for block in blocks_of(file):

@@ -33,7 +33,7 @@ TOKENIZER_PAIRS = 500_000
 
 
 @dataclass
-class About:
+class DataFacts:
     """Facts about the data of a run, for messages and the model card."""
 
     source_language: str | None
@@ -63,7 +63,7 @@ class PreparedData:
     test_pairs: Pairs
     general_pairs: Pairs
     """Pairs that a model is scored on before and after it is adapted to others; none in other runs."""
-    about: About
+    about: DataFacts
 
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
@@ -89,7 +89,7 @@ class PreparedData:
             valid_pairs=_read_pairs(folder / "valid.json"),
             test_pairs=_read_pairs(folder / "test.json"),
             general_pairs=_read_pairs(folder / "general.json"),
-            about=About(**json.loads((folder / "about.json").read_bytes())),
+            about=DataFacts(**json.loads((folder / "about.json").read_bytes())),
         )
 
 
@@ -138,7 +138,7 @@ def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, 
     return TextTools(source_tokenizer, target_tokenizer, style)
 
 
-def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> About:
+def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> DataFacts:
     """Write the pairs of all parts as texts and token ids, and return the facts about them."""
     encoder = Encoder(tools, config, pairs.source_language)
     held_out = {"valid": list(parts.valid), "test": list(parts.test)}
@@ -162,7 +162,7 @@ def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunCo
         dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = num_unscorable
     directions = list(dict.fromkeys([*tools.directions, *map(languages_in, pairs.counts.labels)]))
     source_language, target_language = _languages(pairs, directions)
-    return About(
+    return DataFacts(
         source_language=source_language,
         target_language=target_language,
         train_pairs=num_train,

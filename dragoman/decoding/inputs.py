@@ -1,4 +1,4 @@
-"""Texts as a program gives them: what is none is refused by its position, never guessed at."""
+"""Checks texts, pairs and languages that a program gives. Errors name the position of an item that is no text."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

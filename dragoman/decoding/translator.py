@@ -22,7 +22,7 @@ from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts
 from dragoman.decoding.precision import Precision, batch_tokens, ready
-from dragoman.decoding.search import Hypothesis
+from dragoman.decoding.search import Hypothesis, length_limit
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
 from dragoman.errors import SentenceCut, UsageError
@@ -62,14 +62,14 @@ class _Candidate:
     text: str
 
 
-class _HelpfulClass(type):
-    """Answers calls that other libraries have, such as `Translator.from_pretrained`, with ours."""
+class _HintsAtOurNames(type):
+    """Metaclass whose errors for names of other libraries, such as `Translator.from_pretrained`, say what ours is."""
 
     def __getattr__(cls, name: str) -> Any:
         raise no_attribute(cls.__name__, name, (known for known in dir(cls) if known[0] != "_"))
 
 
-class Translator(metaclass=_HelpfulClass):
+class Translator(metaclass=_HintsAtOurNames):
     """Translates with one model, or with the mean of several.
 
         translator = Translator.load("runs/en-fr")
@@ -237,25 +237,26 @@ class Translator(metaclass=_HelpfulClass):
         return self._streamed(checked_texts(texts), self._merged(config, options), window)
 
     def _streamed(self, texts: Iterable[str], config: DecodingConfig, window: int) -> Iterator[Translation]:
+        """The translations of `stream`. Each time twice as many texts are taken together, or one if reading is slow."""
         waiting: list[str] = []
-        characters, done, together = 0, 0, 1
+        characters, num_done, group_size = 0, 0, 1
 
         def translated() -> list[Translation]:
             translations = self.translate_quietly(waiting, config)
-            _warn_of_cuts(translations, first=done, stacklevel=4)
+            _warn_of_cuts(translations, first=num_done, stacklevel=4)
             return translations
 
         begun = time.monotonic()
         for text in texts:
             waiting.append(text)
             characters += len(text)
-            if len(waiting) < together and characters <= MOST_CHARACTERS:
+            if len(waiting) < group_size and characters <= MOST_CHARACTERS:
                 continue
             read = time.monotonic()
             translations = translated()
-            is_slow = read - begun > time.monotonic() - read
-            together = 1 if is_slow else min(2 * together, window)
-            done += len(waiting)
+            is_read_slowly = read - begun > time.monotonic() - read
+            group_size = 1 if is_read_slowly else min(2 * group_size, window)
+            num_done += len(waiting)
             waiting, characters = [], 0
             yield from translations
             begun = time.monotonic()
@@ -314,7 +315,10 @@ class Translator(metaclass=_HelpfulClass):
 
     def count(self, text: str) -> int:
         """Number of tokens of a text as the model is given it, without the end of sentence."""
-        return len(self.source_tokenizer.encode(self._preprocessor(text).text))
+        return len(self._source_ids(text))
+
+    def _source_ids(self, text: str) -> list[int]:
+        return self.source_tokenizer.encode(self._preprocessor(text).text)
 
     def units(self, texts: Sequence[str], config: DecodingConfig, *, prefixes: Sequence[str] | None = None) -> Units:
         """The parts of texts that `translate` translates one by one, for callers that choose their order themselves.
@@ -365,7 +369,7 @@ class Translator(metaclass=_HelpfulClass):
         for text, prefix in zip(texts, prefixes, strict=True):
             if len(prefix) < SHORT_PREFIX:
                 continue
-            most = 2 * self.count(text) + 20
+            most = length_limit(self._source_ids(text))
             if (tokens := len(self.target_tokenizer.encode(prefix))) > most:
                 raise UsageError(
                     f"The prefix has {tokens:,} tokens, but a translation of this text has at most {most:,}; give a "
@@ -390,6 +394,7 @@ class Translator(metaclass=_HelpfulClass):
         return has_words(sentence) and has_letters(prepared.text[len(self.source_tokenizer.tag(prepared.text)) :])
 
     def _search(self, inputs: Sequence[_Input], config: DecodingConfig) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, best first; one without tokens where there is nothing to translate."""
         groups = [[Hypothesis([], 0.0, 0.0)] for _ in inputs]
         filled = [index for index, item in enumerate(inputs) if self._says_something(item.text, item.prepared)]
         encoded = self._encoded([inputs[index] for index in filled], config)
@@ -397,8 +402,8 @@ class Translator(metaclass=_HelpfulClass):
         budget = (config.max_tokens or batch_tokens(self.model)) // rows
         batches = self._shared_out([len(sentence.source) + 1 for sentence in encoded], budget)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
-        found = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
-        for index, group in zip(filled, found, strict=True):
+        searched = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
+        for index, group in zip(filled, searched, strict=True):
             groups[index] = group
         return groups
 
@@ -406,8 +411,8 @@ class Translator(metaclass=_HelpfulClass):
         """Each sentence in tokens, with its prefix and terms."""
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         sources = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
-        begun = [self._preprocessor.prefix(item.prefix, item.prepared) for item in inputs]
-        prefixes = self.target_tokenizer.encode_batch(begun)
+        prefix_texts = [self._preprocessor.prefix(item.prefix, item.prepared) for item in inputs]
+        prefixes = self.target_tokenizer.encode_batch(prefix_texts)
         sentences = []
         for item, source, prefix in zip(inputs, sources, prefixes, strict=True):
             terms = glossary.terms(without_label(item.prepared.text)) if config.glossary else []
@@ -417,7 +422,7 @@ class Translator(metaclass=_HelpfulClass):
     def _candidates(
         self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], config: DecodingConfig
     ) -> list[list[_Candidate]]:
-        """The hypotheses of each sentence with their texts, which have what preprocessing took out of the source."""
+        """The hypotheses of each sentence with their texts. What preprocessing took out of the source is put back."""
         decoded = iter(self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group]))
         ranked = []
         for item, group in zip(inputs, groups, strict=True):
@@ -430,7 +435,7 @@ class Translator(metaclass=_HelpfulClass):
         return ranked
 
     def _finished(self, text: str, sentence: str, kept: Iterable[str]) -> str:
-        """A translation without a stop that its sentence does not have, unless it ends a text that is to be `kept`."""
+        """A translation without a final stop that its sentence lacks. A stop that belongs to a text in `kept` stays."""
         shorter = self._preprocessor.finished(text, sentence)
         return text if any(part in text and part not in shorter for part in kept) else shorter
 
@@ -450,13 +455,14 @@ class Translator(metaclass=_HelpfulClass):
         return self._map(operation, pairs, list(batches_by_length(lengths, PAIR_TOKENS)))
 
     def _shared_out(self, lengths: list[int], budget: int) -> list[list[int]]:
-        """Indices of sentences in batches of at most `budget` tokens, equally many for each worker, of equal size."""
+        """Indices of sentences in batches of at most `budget` tokens, equal in size, and as many for each worker."""
 
         def batches(tokens: int) -> list[list[int]]:
             return list(batches_by_length(lengths, tokens))
 
         workers = self.workers.count if self.workers else 1
-        number = -(-len(batches(budget)) // workers) * workers
+        number = -(-len(batches(budget)) // workers) * workers  # rounded up to a multiple of the workers
+        # The least tokens a batch with which there are no more batches than that.
         smallest = bisect_left(range(budget), True, key=lambda tokens: len(batches(tokens)) <= number)
         return batches(smallest)
 

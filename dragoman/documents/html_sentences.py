@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dragoman.documents.document import Code
 from dragoman.documents.html_tokens import BLANKS
-from dragoman.documents.inline import pairs
+from dragoman.documents.inline import paired_codes
 
 ITEMS = {"a", "label"}
 """Inline elements that are texts by themselves where they stand in a row. So are elements that HTML does not know."""
@@ -65,7 +65,7 @@ class HtmlSentence:
 
     def __init__(self, pieces: Sequence[Piece]):
         self.pieces = list(pieces)
-        closed = pairs([piece.content for piece in pieces])
+        closed = paired_codes([piece.content for piece in pieces])
         self._partner = closed | {end: start for start, end in closed.items()}
         """For each tag with a partner, the index of that piece."""
         self._words = _counts(piece.kind == "text" and _WORD.search(piece.content) for piece in pieces)

@@ -185,7 +185,7 @@ def _unused_names(text: str) -> Iterator[str]:
             yield f"{{{number}}}"
 
 
-def pairs(content: Content) -> dict[int, int]:
+def paired_codes(content: Content) -> dict[int, int]:
     """The indices of opening codes, with those of the codes that close them, as far as these are nested."""
     waiting: list[tuple[int, str]] = []
     names: dict[str, int] = defaultdict(int)
@@ -211,14 +211,14 @@ def _with_atoms(content: Content, *, copied: bool) -> list[str | Code | _Atom]:
 
     Atoms are codes without a partner, and stretches without a word: those without letters, and placeholders.
     """
-    closed = pairs(content)
+    closed = paired_codes(content)
     paired = {index for pair in closed.items() for index in pair}
-    stretches = _Stretches(content, copied=copied)
+    atoms = _AtomFinder(content, copied=copied)
     pieces: list[str | Code | _Atom] = []
     index = 0
     while index < len(content):
         part, end = content[index], closed.get(index)
-        atom = stretches.as_atom(index, end) if end is not None else None
+        atom = atoms.between(index, end) if end is not None else None
         if atom:
             pieces.append(atom)
             index = end
@@ -230,7 +230,7 @@ def _with_atoms(content: Content, *, copied: bool) -> list[str | Code | _Atom]:
     return list(_with_formulas(pieces))
 
 
-class _Stretches:
+class _AtomFinder:
     """Tells which stretches of a content are atoms: those from an opening to its closing code without words."""
 
     def __init__(self, content: Content, *, copied: bool):
@@ -246,7 +246,7 @@ class _Stretches:
         self.after = _neighbours([*reversed(content)], first=True)[::-1]
         """The character after each index."""
 
-    def as_atom(self, start: int, end: int) -> _Atom | None:
+    def between(self, start: int, end: int) -> _Atom | None:
         """The codes at two indices and all between them as an atom; None if these are words to translate."""
         size, codes = self.sizes[end] - self.sizes[start], end - start
         if size and codes > LONGEST_ATOM and not self.copied:

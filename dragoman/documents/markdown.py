@@ -22,7 +22,7 @@ from dragoman.documents.document import (
 )
 from dragoman.documents.html import closed_up, read_html
 from dragoman.documents.html_sentences import is_replaced
-from dragoman.documents.inline import pairs
+from dragoman.documents.inline import paired_codes
 from dragoman.documents.lines import in_lines, joined, units
 from dragoman.documents.markdown_blocks import Block, Span, normalized, read_blocks
 from dragoman.documents.markdown_inline import ADDRESS, EMOJI, Piece, is_mark, pieces
@@ -282,7 +282,7 @@ def _is_tag(part: Piece) -> bool:
 
 def _divided(passage: _Passage, parts: Sequence[Piece], ends: Sequence[int]) -> Iterator[list[Piece]]:
     """The pieces divided at hard line breaks, at some ends of lines, and where two links or so touch."""
-    opened = pairs([part.content for part in parts])
+    opened = paired_codes([part.content for part in parts])
     closed = set(opened.values())
     depth = 0
     current: list[Piece] = []
@@ -353,7 +353,7 @@ def _is_line_of_tags(line: Sequence[Piece]) -> bool:
 
 def _without_edges(passage: _Passage, parts: list[Piece]) -> list[Piece]:
     """The pieces without spaces and codes around them that need not move: pairs around all, and single codes."""
-    opened = pairs([part.content for part in parts])
+    opened = paired_codes([part.content for part in parts])
     closed = set(opened.values())
     first, last = 0, len(parts) - 1
     while first <= last:
@@ -382,7 +382,7 @@ def _is_as_spelled(passage: _Passage, part: Piece) -> bool:
 
 def _links_of_row(parts: list[Piece]) -> Iterator[list[Piece]]:
     """The links one by one if there are no words between them, as in a row of badges; else all pieces together."""
-    opened = pairs([part.content for part in parts])
+    opened = paired_codes([part.content for part in parts])
     links: list[list[Piece]] = []
     index = 0
     while index < len(parts):
@@ -427,7 +427,7 @@ def _segment(passage: _Passage, parts: list[Piece], labels: Collection[str]) -> 
 
 def _with_single_codes(content: Content) -> Content:
     """The content with its lines joined. Tags and shortcodes that are not closed become single codes."""
-    opened = pairs(content)
+    opened = paired_codes(content)
     paired = opened.keys() | set(opened.values())
     single: list[str | Code] = []
     for index, part in enumerate(content):
@@ -527,7 +527,7 @@ class _MarkdownSegment(Segment):
             }
             if not unread:
                 break
-            unread |= {index for pair in pairs(content).items() if not unread.isdisjoint(pair) for index in pair}
+            unread |= {index for pair in paired_codes(content).items() if not unread.isdisjoint(pair) for index in pair}
             content = [part for index, part in enumerate(content) if index not in unread]
         return content
 

@@ -36,7 +36,7 @@ def check_models(cleaning: CleaningConfig, pairs: CleanedBitext) -> None:
     """Raise unless `cleaning.models`, if there are any, translate these pairs from source to target, and back."""
     if cleaning.models is None:
         return
-    if pairs.labelled:
+    if pairs.has_labels:
         raise UsageError("data.cleaning.models score pairs of two languages, and these have more; leave them out.")
     there, back = _directions(pairs.source_language, pairs.target_language)
     for path, direction in zip(cleaning.models, (there, back), strict=True):

@@ -21,7 +21,7 @@ def initialise(model: nn.Module, config: TransformerConfig, *, tied: nn.Module |
                 nn.init.xavier_uniform_(module.weight)
             if kind in ("xavier", "keras") and module.bias is not None:
                 nn.init.zeros_(module.bias)
-        elif isinstance(module, LearnedPositions) and kind != "xavier":  # learned positions are made so
+        elif isinstance(module, LearnedPositions) and kind != "xavier":  # else as `LearnedPositions` draws them
             _draw_table(module.table, kind)
 
 

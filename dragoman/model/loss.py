@@ -25,7 +25,7 @@ class LossOptions:
 
 
 class SoftTargets(NamedTuple):
-    """Probabilities that teachers give to the likeliest tokens in the place of each target."""
+    """Probabilities that teachers give to the likeliest tokens at the position of each target."""
 
     ids: Int[Tensor, "*targets top"]
     probabilities: Float[Tensor, "*targets top"]

@@ -5,6 +5,7 @@ are rough.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,9 +38,9 @@ SELDOM = 10
 """Up to this `exposure`, pairs are seen so seldom that larger batches are worth more than more steps."""
 DROPOUT = ((SELDOM, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 """(highest `exposure`, dropout) pairs, in ascending order."""
-FEW_EPOCHS = 5
+EPOCHS_WITHOUT_DROPOUT = 5
 """Up to this many epochs a model does not overfit, so it needs no dropout."""
-FEWEST_EPOCHS = 3
+EPOCHS_WITHOUT_SMOOTHING = 3
 """Up to this many epochs label smoothing costs more than it brings."""
 R_DROP = 3.0
 """Weight of R-Drop. A step with it takes 1.6 times as long."""
@@ -58,13 +59,15 @@ class Resources:
     """Approximate number of tokens of all pairs, both sides together."""
     cores: int
     """Number of CPU cores of all machines."""
-    gpu: int
+    gpus: int
     """Number of GPUs of all machines."""
 
     def __str__(self) -> str:
-        gpus = "a GPU" if self.gpu == 1 else f"{self.gpu} GPUs"
-        cores = gpus if self.gpu else f"{self.cores} CPU core{'s' * (self.cores > 1)}"
-        return f"{self.pairs:,} pairs and {cores}"
+        if self.gpus:
+            processors = "a GPU" if self.gpus == 1 else f"{self.gpus} GPUs"
+        else:
+            processors = f"{self.cores} CPU core{'s' * (self.cores > 1)}"
+        return f"{self.pairs:,} pairs and {processors}"
 
 
 @dataclass
@@ -87,15 +90,21 @@ class Situation:
         return self.config.finetune.model is not None
 
     @property
+    def architecture(self) -> TransformerConfig:
+        """Architecture of the model by the settings so far. The sizes of its vocabularies are not known yet: 1000."""
+        return self.config.transformer(1000, 1000)
+
+    @property
     def width(self) -> int:
         """`d_model`, the length of each vector in the model."""
-        return self.config.transformer(1000, 1000).d_model
+        return self.architecture.d_model
 
     @property
     def epochs(self) -> float:
         """About how often each pair will be seen."""
         training, resources = self.config.training, self.resources
-        speed = TOKENS_PER_SECOND[self.config.size] * (GPU_CORES * resources.gpu or resources.cores)
+        cores = GPU_CORES * resources.gpus if resources.gpus else resources.cores
+        speed = TOKENS_PER_SECOND[self.config.size] * cores
         by_time = 60 * (training.max_minutes or NIGHT) * speed / resources.tokens
         steps = training.max_steps or math.inf
         # Steps count target tokens, which are half of all.
@@ -162,7 +171,7 @@ def choose_size(resources: Resources) -> Size:
     """The largest size that this many pairs can fill, and that this machine can train."""
     if resources.pairs < FEW:
         return "tiny"
-    if resources.pairs < MANY or not resources.gpu:
+    if resources.pairs < MANY or not resources.gpus:
         return "small"
     return "base"
 
@@ -174,14 +183,14 @@ def _closest_size(situation: Situation) -> Size:
 
 def _can_be_rotary(situation: Situation) -> bool:
     """Whether the model is new and its heads have an even width, as rotary positions need."""
-    model = situation.config.transformer(1000, 1000)
+    model = situation.architecture
     return not situation.adapts and model.d_model // model.num_heads % 2 == 0
 
 
 def _vocab_size(situation: Situation) -> int:
     kind, pairs = situation.config.tokenizer.kind, situation.resources.pairs
     sizes = (20_000, 20_000, 50_000, 50_000) if kind == "word" else (2_000, 8_000, 16_000, 32_000)
-    return sizes[sum(pairs >= bound for bound in (FEWEST, FEW, MANY))]
+    return sizes[bisect_right((FEWEST, FEW, MANY), pairs)]
 
 
 def _is_adapted_to_few(situation: Situation) -> bool:
@@ -227,7 +236,7 @@ def _r_drop_pays_off(situation: Situation) -> bool:
 def _dropout(situation: Situation) -> float:
     exposure = situation.exposure
     rate = 0.0
-    if situation.epochs > FEW_EPOCHS:
+    if situation.epochs > EPOCHS_WITHOUT_DROPOUT:
         rate = next(dropout for highest, dropout in DROPOUT if exposure <= highest)
     # Without dropout, both predictions of R-Drop would be the same.
     return max(rate, 0.1 if situation.config.training.r_drop else 0.0)
@@ -315,7 +324,7 @@ DECISIONS = (
     ),
     Decision(
         "training.label_smoothing",
-        when=lambda situation: situation.epochs <= FEWEST_EPOCHS,
+        when=lambda situation: situation.epochs <= EPOCHS_WITHOUT_SMOOTHING,
         value=lambda _: 0.0,
         reason="It costs a point of BLEU where pairs are seen twice, and brings one where they are seen seven times "
         "(*Label smoothing*).",
@@ -335,8 +344,7 @@ SCHEDULES = {
 
 def _summary(situation: Situation) -> list[str]:
     """Three lines that say what was chosen, and from what."""
-    config, training, epochs = situation.config, situation.config.training, situation.epochs
-    model = config.transformer(1000, 1000)
+    config, training, model = situation.config, situation.config.training, situation.architecture
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
     if config.finetune.model:
         architecture = f"the layers and the vocabulary of {Path(config.finetune.model).name} {layers}"
@@ -345,10 +353,11 @@ def _summary(situation: Situation) -> list[str]:
         architecture = f"size {config.size} {layers}, {vocabulary}"
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     length = " and ".join(f"{limit:,g} {unit}" for unit, limit in limits.items() if limit) or "a night"
+    epochs = float(f"{situation.epochs:.2g}")  # two digits, as it is an estimate
     r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
     return [
         f"For {situation.resources}: {architecture}.",
-        f"For {length}, about {float(f'{epochs:.2g}'):,g} epochs: dropout {config.model['dropout']:g}, "
+        f"For {length}, about {epochs:,g} epochs: dropout {config.model['dropout']:g}, "
         f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",

@@ -7,7 +7,7 @@ from typing import TypeVar
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import Settings
 from dragoman.errors import DataError, ResourceError, UsageError, command_line
-from dragoman.runs.plan import plan_resume, settled
+from dragoman.runs.plan import build_config, plan_resume
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
 from dragoman.system.listener import Listener
@@ -65,5 +65,5 @@ def fetch_run(
 
 def mirror_in_use(recipe: str | None, settings: Settings) -> str | None:
     """URL of the mirror that settings name, if it holds a run."""
-    url = settled([], recipe, settings).training.mirror
+    url = build_config(recipe, settings).training.mirror
     return url if url and Mirror(url).is_used() else None

@@ -48,7 +48,7 @@ class NotebookListener(Listener):
 
     @contextmanager
     def status(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show what takes a while, with the details that its function is told."""
+        """Show a task that takes a while, and the details with which its function is called."""
         begun = time.monotonic()
 
         def tell(detail: str) -> None:

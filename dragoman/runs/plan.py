@@ -1,5 +1,6 @@
 """The plan of a run: its config and its pairs, before torch is loaded, so that mistakes are reported at once."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.config.data import DataConfig
@@ -30,7 +31,7 @@ from dragoman.text.language_codes import Languages
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settings) -> DataConfig:
     """The section `data` of a run; one or two files in `paths` replace those that recipe and settings name."""
-    return read_config(paths, recipe, settings).data
+    return build_config_with_pairs(paths, recipe, settings).data
 
 
 def plan_run(
@@ -42,7 +43,7 @@ def plan_run(
     """
     folder = _prepared_folder(paths)
     # A wrong key, or a library that is missing, is found before a large corpus is read.
-    config = settled([], recipe, settings) if folder else read_config(paths, recipe, settings)
+    config = build_config(recipe, settings) if folder else build_config_with_pairs(paths, recipe, settings)
     if config.training.mirror:
         Mirror(config.training.mirror).refuse_if_used()
     if folder:
@@ -74,21 +75,21 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     A `journal` has what was cleaned before the preparation broke off.
     """
     architecture: TransformerConfig | None = None
-    known: list[tuple[str | None, str]] = []
+    known_directions: list[tuple[str | None, str]] = []
     if config.finetune.model:
         base = Path(config.finetune.model)
         architecture = adopt_base_model(config)
         config.data.languages = config.data.languages or languages(base)
-        known = directions(base)
-    bitext = open_corpora(config.data, labelled=bool(known))
-    open_held_out(config.data, bitext.languages, labelled=bitext.labelled)
+        known_directions = directions(base)
+    bitext = open_corpora(config.data, labelled=bool(known_directions))
+    open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     check_models(config.data.cleaning, bitext)
     for files in (config.finetune.mix, config.finetune.test, config.tokenizer.pairs):
         if files:  # opened only to find a mistake in them now
             Bitext.open(*files, languages=bitext.languages)
     pairs = write_pairs(bitext, config, near=near, journal=journal)
     if config.finetune.model:
-        refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known)
+        refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
@@ -99,12 +100,12 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
 
 def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:
     """Fill in the settings that follow from the number of pairs and tokens, and from this machine."""
-    import torch  # after all that a mistake can be found in: it takes seconds
+    import torch  # takes seconds, so mistakes are reported before it
 
-    if config.data.cleaning.models:  # which have not scored the pairs yet
+    if config.data.cleaning.models:  # these have not scored the pairs yet
         pairs, tokens = round(pairs * config.data.cleaning.keep), tokens * config.data.cleaning.keep
     ranks, on_this_machine = started_together()
-    gpus = ranks * torch.cuda.is_available()
+    gpus = ranks if torch.cuda.is_available() else 0
     choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
 
 
@@ -127,7 +128,7 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
         )
     directory.refuse_if_locked()
     refuse_fixed(settings)
-    config = settled([], str(directory.config), settings)
+    config = build_config(str(directory.config), settings)
     changed = [text for text in spelled(settings) if not text.startswith("training.mirror=")]  # a bucket is private
     if changed:
         config.chosen.append(f"Went on with {', '.join(changed)}.")
@@ -169,10 +170,11 @@ def refuse_fixed(settings: Settings) -> None:
         )
 
 
-def settled(paths: list[str], recipe: str | None, settings: Settings) -> RunConfig:
-    """The config of a recipe with settings, on the files in `paths`. An error in the recipe itself names the recipe.
+def build_config(recipe: str | None, settings: Settings, paths: Sequence[str] = ()) -> RunConfig:
+    """The config of a recipe with settings; one or two files in `paths` replace those that both name.
 
-    Also raises an error if a library is missing that the config needs.
+    Settings that recipe and user leave open stay open. An error in the recipe itself names the recipe. Also raises an
+    error if a library is missing that the config needs.
     """
     tree = read_recipe(recipe) if recipe else {}
     if paths:
@@ -195,9 +197,9 @@ def settled(paths: list[str], recipe: str | None, settings: Settings) -> RunConf
     return config
 
 
-def read_config(paths: list[str], recipe: str | None, settings: Settings) -> RunConfig:
-    """The config of a recipe with settings, on the files in `paths`. Raises `UsageError` if it names no pairs."""
-    config = settled(paths, recipe, settings)
+def build_config_with_pairs(paths: Sequence[str], recipe: str | None, settings: Settings) -> RunConfig:
+    """The same as `build_config`. Raises `UsageError` if the config names no pairs."""
+    config = build_config(recipe, settings, paths)
     if not config.data.source and not config.data.corpora:
         raise UsageError(
             "There are no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source."

@@ -10,7 +10,7 @@ from dragoman.data.journal import CLEANING, Journal
 from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder, origin
 from dragoman.errors import UsageError
 from dragoman.evaluation.agreement import keep_best
-from dragoman.runs.plan import plan_pairs, read_config
+from dragoman.runs.plan import build_config_with_pairs, plan_pairs
 from dragoman.storage.run_directory import refuse_to_overwrite
 from dragoman.system.atomic import naming, write_file
 from dragoman.system.locks import only_one
@@ -29,7 +29,7 @@ def prepare_folder(
 
     `tell` is called with the number of pairs scored so far. Raises `UsageError` if the folder is for something else.
     """
-    config = read_config(paths, recipe, settings)
+    config = build_config_with_pairs(paths, recipe, settings)
     wanted_origin = json.loads(json.dumps(origin(config)))  # as JSON gives it back
     begun_origin = PreparedFolder(path).origin
     if config.finetune.model:

@@ -48,7 +48,7 @@ def write_pairs_of(pairs: Any, path: Path) -> Path:
 
 
 def _rows_of(pairs: Any) -> Iterator[dict[str, Any]]:
-    """Pairs as the rows of JSON that a file of pairs may have. Raises `DataError` that names what is none."""
+    """A dict for each pair, to be written as a line of JSON. Raises `DataError` for an item that is no pair."""
     for number, row in enumerate(_items_of(pairs)):
         if isinstance(row, Mapping):
             yield dict(row)
@@ -61,6 +61,7 @@ def _rows_of(pairs: Any) -> Iterator[dict[str, Any]]:
 
 
 def _items_of(pairs: Any) -> Iterable[Any]:
+    """The pairs one by one; a table has a dict for each row. Raises `DataError` for a dict and for what is no list."""
     if isinstance(pairs, Mapping):
         raise DataError("The pairs are a dict; give a list of pairs, or of dicts, each with a source and a target.")
     columns = getattr(pairs, "columns", None)

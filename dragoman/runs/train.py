@@ -40,8 +40,8 @@ from dragoman.system.resources import release_memory
 from dragoman.system.seals import check_seal, seal
 from dragoman.system.signals import stop_signals
 from dragoman.training.progress import Progress
-from dragoman.training.stability import account
-from dragoman.training.trainer import INTERRUPTED, Trainer, TrainerCallbacks
+from dragoman.training.stability import summary_of_troubles
+from dragoman.training.trainer import INTERRUPTED, INTERRUPTED_UNSAVED, Trainer, TrainerCallbacks
 
 KERNEL_CACHES = 32
 """Shapes of matrix products on a CPU for which compiled kernels are kept."""
@@ -124,7 +124,8 @@ def resume_run(
 
 def follow_run(ranks: Ranks) -> None:
     """Compute for a run that rank 0 leads, in a folder that all machines see; nothing is said or written here."""
-    shared = ranks.once(lambda: SharedRun("", {}, 0.0))  # rank 0 knows it
+    # What rank 0 sends: it alone calls its function, so that this one only tells the type.
+    shared = ranks.once(lambda: SharedRun("", {}, 0.0))
     directory, config = RunDirectory(Path(shared.path)), RunConfig.validate(shared.settings)
     if not directory.data.is_dir():
         raise DataError(
@@ -210,7 +211,7 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
         outcome = _fit(model.to(choose_device()), data, directory, config, context)
         _refuse_unfinished(outcome, directory, go_on)
         listener.note(f"Stopped after {outcome.reason}; the best model is of step {outcome.progress.best_step:,}.")
-        if troubles := account(outcome.progress):
+        if troubles := summary_of_troubles(outcome.progress):
             listener.warn(troubles)
         release_memory()  # of the training
         evaluation = _score(directory, config, data, listener, go_on)
@@ -232,7 +233,7 @@ def signal_number(stop: KeyboardInterrupt) -> int:
 
 def _refuse_unfinished(outcome: TrainingOutcome, directory: RunDirectory, go_on: str) -> None:
     """Raise `Interrupted` after a signal, and `ResourceError` if no model could be written."""
-    if outcome.reason.startswith(INTERRUPTED):
+    if outcome.reason in (INTERRUPTED, INTERRUPTED_UNSAVED):
         how = "and saved" if outcome.reason == INTERRUPTED else "without saving the last steps"
         raise Interrupted(outcome.signals[0], f"Stopped {how}. {go_on}")
     if not outcome.progress.best_step:

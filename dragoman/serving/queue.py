@@ -67,11 +67,11 @@ NICE = 10
 FIRST_RATE = 3_000.0
 """Tokens a second that are assumed before any have been measured."""
 BATCHES = 0
-"""Lane, which is a thread, that translates batches."""
+"""Number of the lane that translates batches. A lane is a thread."""
 BRIEF = 1
-"""Lane that translates single units, each for at most `ALONE` seconds."""
+"""Number of the lane that translates single units, each for at most `ALONE` seconds."""
 LASTING = 2
-"""Lane that translates the single units that take longer."""
+"""Number of the lane that translates the single units that take longer."""
 
 
 class QueueFull(Exception):
@@ -399,7 +399,7 @@ class TranslationQueue:
                 if not self._unsplit:
                     return
                 request = self._unsplit.pop()
-                if self._end_if_over(request, time.monotonic()):
+                if self._end_if_unneeded(request, time.monotonic()):
                     self.tokens -= request.tokens_left
                     continue
                 self._splitting = request
@@ -416,7 +416,7 @@ class TranslationQueue:
                     self._changed.wait()
                 while self._calls:
                     self._calls.popleft()()
-                self._drop_over()
+                self._drop_unneeded()
                 unsplit = self._first_unsplit()
                 if unsplit is None:
                     batch = self._make_batch()
@@ -518,7 +518,7 @@ class TranslationQueue:
                 while self._alone[lane]:
                     unit = self._alone[lane].pop()
                     request, now = unit.request, time.monotonic()
-                    if self._end_if_over(request, now):
+                    if self._end_if_unneeded(request, now):
                         self._subtract(unit)
                         continue
                     ends = request.deadline if lane == LASTING else min(request.deadline, now + ALONE)
@@ -602,7 +602,7 @@ class TranslationQueue:
         self.tokens -= unit.cost
         unit.request.tokens_left -= unit.cost
 
-    def _end_if_over(self, request: _Request, now: float) -> bool:
+    def _end_if_unneeded(self, request: _Request, now: float) -> bool:
         """Whether a request need not be translated any more; one past its deadline is failed with `DeadlinePassed`."""
         if not request.future.done() and now < request.deadline:
             return False
@@ -610,11 +610,11 @@ class TranslationQueue:
         self._changed.notify_all()  # the caller removes the request, which may be what other threads wait for to end
         return True
 
-    def _drop_over(self) -> None:
+    def _drop_unneeded(self) -> None:
         """Remove the requests that wait but need not be translated any more."""
         now, remaining = time.monotonic(), deque[_Request]()
         for request in self._waiting:
-            if not self._end_if_over(request, now):
+            if not self._end_if_unneeded(request, now):
                 remaining.append(request)
                 continue
             dropped = request.tokens_left if request.units is None else sum(unit.cost for unit in request.waiting)

@@ -62,23 +62,24 @@ class Checkpoints:
     def load(self, step: int) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """The tensors and the state of one checkpoint; raises `DataError` if a byte of it is wrong."""
         path = self._path(step)
-        name = MANIFEST  # of the file that is being read, for the message
+        at_hand = MANIFEST  # name of the file that is being read, for the message
         try:
-            manifest = json.loads((path / name).read_bytes())
+            manifest = json.loads((path / at_hand).read_bytes())
             files = {}
             for name, mark in manifest.items():
+                at_hand = name
                 files[name] = (path / name).read_bytes()
                 if fingerprint(files[name]) != mark:
                     raise ValueError(name)
-            name = "state.json"
-            state = json.loads(files.pop(name))
+            at_hand = "state.json"
+            state = json.loads(files.pop(at_hand))
             # Read from the verified bytes: not from the folder again, and no file that the manifest does not list.
             tensors = {name.removesuffix(".safetensors"): load(data) for name, data in files.items()}
             return tensors, state
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError):
             raise DataError(
-                f"The checkpoint {path} is damaged ({name} is not what was written); delete its folder to do without "
-                "it."
+                f"The checkpoint {path} is damaged ({at_hand} is not what was written); delete its folder to do "
+                "without it."
             ) from None
 
     def load_latest(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]] | None:

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UnverifiedModel, UsageError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.fast.int8_linear import restored, stored
+from dragoman.model.fast.int8_linear import with_quantised_matrices, with_restored_matrices
 from dragoman.storage.validate import (
     DIRECTIONS,
     FORMAT,
@@ -218,7 +218,7 @@ class ModelDirectory:
         _check_tokenizer("source", source_tokenizer, architecture, architecture.source_vocab_size, path)
         _check_tokenizer("target", target_tokenizer, architecture, architecture.target_vocab_size, path)
         decoding = decoding_defaults(path, config)
-        weights = restored(stored_weights.tensors)
+        weights = with_restored_matrices(stored_weights.tensors)
         model = with_weights(architecture, weights, origin=path / WEIGHTS, in_place=True)
         style = SourceStyle()
         if config[STYLE]:
@@ -336,7 +336,7 @@ def weights_file(model: Transformer, sums: dict[str, str], *, int8: bool = False
     """
     tensors = stored_tensors(dict(model.named_parameters()))
     if int8:
-        tensors = stored(tensors)
+        tensors = with_quantised_matrices(tensors)
     content = memoryview(save(tensors))
     begin = 8 + int.from_bytes(content[:8], "little")
     header = header_checksum(json.loads(bytes(content[8:begin])))

@@ -96,7 +96,7 @@ class RunDirectory:
         return read_in(self.data, f"{name}.json", into=lambda pairs: [(source, target) for source, target in pairs])
 
     def about(self) -> dict[str, Any]:
-        """Facts on the pairs: `data.preparation.About`. Raises `DataError` if they are not what was written."""
+        """Facts on the pairs: `data.preparation.DataFacts`. Raises `DataError` if they are not what was written."""
         return read_in(self.data, "about.json", into=dict)
 
 

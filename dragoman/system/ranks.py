@@ -195,8 +195,8 @@ def open_ranks() -> Iterator[Ranks]:
     ranks.leave(None)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """The whole of a tensor that may be sharded (a `DTensor`). All ranks have to call this together."""
+def unsharded(tensor: Tensor) -> Tensor:
+    """The full tensor of one that may be sharded (a `DTensor`). All ranks have to call this together."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 

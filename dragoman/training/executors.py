@@ -34,6 +34,14 @@ Compute = Callable[[Transformer, Batch], Any]
 Arrays = list[np.ndarray]
 """Some rows of `Batch.tensors`."""
 
+TOKENS_PER_COPY = 1024
+"""Target tokens that keep one copy busy: with fewer, products are small and cost more for each token."""
+# Messages of a GPU, of cuBLAS, of the CPU, and of oneDNN without room for a compiled kernel. (For an operation that it
+# does not know, oneDNN says "could not create a primitive descriptor".)
+OUT_OF_MEMORY = re.compile(
+    "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory|could not create a (primitive|memory object)$"
+)
+
 
 class Task(NamedTuple):
     """A computation for the copies."""
@@ -43,15 +51,6 @@ class Task(NamedTuple):
     """Seed of dropout; None: its generators go on."""
     is_training: bool
     with_gradient: bool
-
-
-TOKENS_PER_COPY = 1024
-"""Target tokens that keep one copy busy: with fewer, products are small and cost more for each token."""
-# Messages of a GPU, of cuBLAS, of the CPU, and of oneDNN without room for a compiled kernel. (For an operation that it
-# does not know, oneDNN says "could not create a primitive descriptor".)
-OUT_OF_MEMORY = re.compile(
-    "out of memory|CUBLAS_STATUS_ALLOC_FAILED|can't allocate memory|could not create a (primitive|memory object)$"
-)
 
 
 @dataclass(frozen=True)

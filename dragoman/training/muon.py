@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.system.device import choose_precision
-from dragoman.system.ranks import sharded_like, whole
+from dragoman.system.ranks import sharded_like, unsharded
 
 
 class Muon(torch.optim.Optimizer):
@@ -39,7 +39,7 @@ class Muon(torch.optim.Optimizer):
         assert weight.grad is not None
         moment = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
         moment.lerp_(weight.grad, 1 - momentum)
-        return whole(weight.grad.lerp(moment, momentum))
+        return unsharded(weight.grad.lerp(moment, momentum))
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

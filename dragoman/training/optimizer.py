@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
-from dragoman.system.ranks import sharded_like, whole
+from dragoman.system.ranks import sharded_like, unsharded
 from dragoman.training.muon import CombinedOptimizer, Muon
 
 MOMENTS = {
@@ -55,7 +55,7 @@ def eager(kind: type[torch.optim.Optimizer]) -> Any:
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The state of an optimizer, by the index of each weight and the name of its state, such as "3.exp_avg"."""
     state = optimizer.state_dict()["state"]
-    return {f"{i}.{name}": whole(value) for i, values in state.items() for name, value in values.items()}
+    return {f"{i}.{name}": unsharded(value) for i, values in state.items() for name, value in values.items()}
 
 
 def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], *, name: str) -> None:

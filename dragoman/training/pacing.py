@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.training.progress import Progress
-from dragoman.training.schedule import by_minutes, last_step, learning_rate, no_better, plan_decay, steps_in
+from dragoman.training.schedule import last_step, learning_rate, minutes_limit, patience_limit, plan_decay, steps_in
 
 FIRST_VALIDATION = 50, 200
 """Earliest and latest step of the first validation, if the config leaves it open; within these it is after two
@@ -128,7 +128,7 @@ class Pacing:
         planned = last_step - progress.step
         possible = self._steps_in(seconds_left, self._latest, fewest=fewest)
         is_too_late = planned > TOLERANCE * possible
-        is_too_early = TOLERANCE * planned + fewest < possible < math.inf and plan.reason == by_minutes(self.config)
+        is_too_early = TOLERANCE * planned + fewest < possible < math.inf and plan.reason == minutes_limit(self.config)
         is_moved = is_too_late or is_too_early
         if is_moved:
             plan.last_step = min(progress.step + max(1, int(possible)), self.last_step or sys.maxsize)
@@ -148,9 +148,9 @@ class Pacing:
         if config.max_epochs and position.epoch + is_epoch_over >= config.max_epochs:
             return f"{config.max_epochs} epochs"
         if progress.step and self._seconds_left() <= 0:  # there is no model without a step
-            return by_minutes(config)
+            return minutes_limit(config)
         if progress.stale >= config.patience and config.schedule != "wsd":
-            return no_better(config)
+            return patience_limit(config)
         return None
 
     def _validate_every(self) -> int:
@@ -162,7 +162,7 @@ class Pacing:
 
     @cached_property
     def _first_validation(self) -> int:
-        """Step of the first validation, and steps between others until one settles that."""
+        """Step of the first validation, and the interval of the others until the duration of one settles another."""
         # Counted once: this plans epoch 0, and in a later epoch all of its batches would have to be planned again.
         config = self.config
         if config.validate_every == "epoch":

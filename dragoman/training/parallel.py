@@ -15,7 +15,7 @@ from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
-from dragoman.system.ranks import Ranks, whole
+from dragoman.system.ranks import Ranks, unsharded
 from dragoman.training.executors import Executor, GradientSum, build_executor
 from dragoman.training.loss import batch_loss
 
@@ -100,7 +100,7 @@ class ShardedExecutor(Executor):
         """An executor on a copy of the whole model, which this rank can use alone; every rank has to call this."""
         with torch.no_grad():
             for weight, sharded in zip(self.unsharded.parameters(), self.model.parameters(), strict=True):
-                weight.copy_(whole(sharded))
+                weight.copy_(unsharded(sharded))
         return Executor(self.unsharded, self.precision, self.options)
 
     def backward(self, batches: list[Batch], *, seed: Callable[[int], int]) -> GradientSum:

@@ -103,12 +103,12 @@ def plan_decay(
     steps_until: dict[str, float] = {}
     """Steps until each limit ends the run."""
     if config.max_minutes and math.isfinite(steps_left):
-        steps_until[by_minutes(config)] = steps_left
+        steps_until[minutes_limit(config)] = steps_left
     if last_step is not None:
         limit = f"{config.max_steps} steps" if last_step == config.max_steps else f"{config.max_epochs} epochs"
         steps_until[limit] = last_step - step
     if stale >= config.patience:
-        steps_until[no_better(config)] = decay_steps
+        steps_until[patience_limit(config)] = decay_steps
     if not steps_until:
         return None
     reason = min(steps_until, key=steps_until.__getitem__)
@@ -118,11 +118,11 @@ def plan_decay(
     return Plan(decay_from=step, last_step=last, reason=reason, limits=limits(config))
 
 
-def by_minutes(config: TrainingConfig) -> str:
-    """Reason for which a run ends whose time is over."""
+def minutes_limit(config: TrainingConfig) -> str:
+    """The limit of minutes in words, such as "90 minutes": the reason why a run ends."""
     return f"{config.max_minutes:g} minutes"
 
 
-def no_better(config: TrainingConfig) -> str:
-    """Reason for which a run ends that no longer gets better."""
+def patience_limit(config: TrainingConfig) -> str:
+    """The limit of validations in words, such as "12 validations without a better BLEU": the reason why a run ends."""
     return f"{config.patience} validations without a {METRICS[config.monitor].improvement}"

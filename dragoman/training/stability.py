@@ -97,8 +97,8 @@ def count_memory_errors(
     return warnings
 
 
-def account(progress: Progress) -> str | None:
-    """One sentence on what went wrong in the whole run, or None."""
+def summary_of_troubles(progress: Progress) -> str | None:
+    """One sentence on what went wrong in the whole run; None if nothing did."""
     steps, pairs = progress.skipped_steps, progress.left_out
     parts = []
     if steps:

@@ -24,7 +24,7 @@ from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import REQUESTED
 from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
-from dragoman.system.ranks import ALONE, Ranks, whole
+from dragoman.system.ranks import ALONE, Ranks, unsharded
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.executors import Executor
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
@@ -44,6 +44,8 @@ from dragoman.training.stability import (
 Metrics = dict[str, Any]
 INTERRUPTED = "interrupted"
 """Result of `Trainer.train` when a run was stopped and its last step is saved."""
+INTERRUPTED_UNSAVED = "interrupted, not saved"
+"""Result of `Trainer.train` when a run was stopped and the steps since the last checkpoint are lost."""
 LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
 """Fields of `Progress` that keep their values when a run goes back to the step before its decay."""
 
@@ -119,7 +121,7 @@ class Trainer:
     def train(self) -> str:
         """Train until a limit is reached or a stop requested; returns the reason, such as "500 steps".
 
-        After a stop the reason is `INTERRUPTED` if the last step is saved, else a text that begins with it.
+        After a stop it returns `INTERRUPTED` if the last step is saved, else `INTERRUPTED_UNSAVED`.
         """
         self.pacing.begin()
         if self.progress.unkept and self.pacing.why_finished():
@@ -131,7 +133,7 @@ class Trainer:
         if reason and not self.callbacks.stop_requested():
             return reason
         is_saved = self.saver.saved_step == self.progress.step
-        return INTERRUPTED if is_saved else f"{INTERRUPTED}, not saved"
+        return INTERRUPTED if is_saved else INTERRUPTED_UNSAVED
 
     def _take_steps(self) -> str:
         """Take steps and validate until a limit is reached, which is returned, or a stop requested; then "" is."""
@@ -190,7 +192,7 @@ class Trainer:
         gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
         self._warn(*count_memory_errors(progress, gradient, self.executor.too_large, config))
 
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)))
+        norm = float(unsharded(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)))
         rate = self.pacing.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -259,10 +261,10 @@ class Trainer:
 
     def state_dict(self) -> tuple[Tensors, dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
-        weights = {name: whole(weight) for name, weight in self.model.named_parameters()}
+        weights = {name: unsharded(weight) for name, weight in self.model.named_parameters()}
         tensors: Tensors = {"model": weights, "optimizer": moments(self.optimizer)}
         if self.ema:
-            tensors["ema"] = {name: whole(weight) for name, weight in self.ema.weights.items()}
+            tensors["ema"] = {name: unsharded(weight) for name, weight in self.ema.weights.items()}
         return tensors, self.progress.state_dict()
 
     def load_state_dict(self, tensors: Tensors, state: dict[str, Any]) -> None:

@@ -18,22 +18,22 @@ def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, a
     config = load_config(
         recipe or {}, parse_settings([*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
     )
-    choose(config, Resources(pairs, pairs * pair, cores=2, gpu=False), architecture)
+    choose(config, Resources(pairs, pairs * pair, cores=2, gpus=0), architecture)
     return config
 
 
 @pytest.mark.parametrize(
-    ("pairs", "gpu", "size"),
+    ("pairs", "gpus", "size"),
     [
-        (29_000, False, "tiny"),
-        (29_000, True, "tiny"),
-        (500_000, False, "small"),
-        (50_000_000, False, "small"),
-        (50_000_000, True, "base"),
+        (29_000, 0, "tiny"),
+        (29_000, 1, "tiny"),
+        (500_000, 0, "small"),
+        (50_000_000, 0, "small"),
+        (50_000_000, 1, "base"),
     ],
 )
-def test_the_size_follows_from_the_data_and_the_machine(pairs, gpu, size):
-    assert choose_size(Resources(pairs, pairs * PAIR, cores=2, gpu=gpu)) == size
+def test_the_size_follows_from_the_data_and_the_machine(pairs, gpus, size):
+    assert choose_size(Resources(pairs, pairs * PAIR, cores=2, gpus=gpus)) == size
 
 
 def test_pairs_that_are_seen_more_often_get_more_dropout():

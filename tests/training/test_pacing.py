@@ -180,8 +180,8 @@ def test_a_run_that_is_given_more_has_the_bits_of_one_that_had_it_from_the_start
 @pytest.mark.parametrize("validate_every", [4, "epoch", None])
 def test_each_epoch_is_planned_once(runs: Runs, validate_every: int | str | None):
     """Planning sorts all pairs, which would take longer than a step."""
-    planned, plan = [], runs.train._plan
-    runs.train._plan = lambda rng: planned.append(rng) or plan(rng)
+    planned, plan = [], runs.train._shuffled_batches
+    runs.train._shuffled_batches = lambda rng: planned.append(rng) or plan(rng)
     trainer, _ = runs.trainer(max_epochs=4, validate_every=validate_every)
     trainer.train()
     assert trainer.progress.position.epoch == 3

@@ -18,7 +18,7 @@ import torch
 from dragoman.data.batching import Batch
 from dragoman.errors import DataError
 from dragoman.system import ranks as module
-from dragoman.system.ranks import ALONE, Ranks, open_ranks, whole
+from dragoman.system.ranks import ALONE, Ranks, open_ranks, unsharded
 from dragoman.training.executors import Executor
 from tests.training.runs import Runs, random_pairs, small_model
 
@@ -100,7 +100,7 @@ def train(runs: Runs, ranks: Ranks, name: str, *, stop_after: float = math.inf, 
     trainer.resume()
     trainer.train()
     trainer.executor.close()
-    digest = [float(whole(weight.detach()).double().abs().sum()) for weight in trainer.model.parameters()]
+    digest = [float(unsharded(weight.detach()).double().abs().sum()) for weight in trainer.model.parameters()]
     losses = {event["step"]: event["loss"] for event in watcher.of("step")}
     warned = [event["text"] for event in watcher.of("warning")]
     return {"losses": list(losses.values()), "weights": digest, "kept": len(watcher.kept), "warned": warned}

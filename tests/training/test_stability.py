@@ -10,7 +10,7 @@ import torch
 
 from dragoman.data.batching import Batch
 from dragoman.errors import DragomanError
-from dragoman.training.stability import account
+from dragoman.training.stability import summary_of_troubles
 from dragoman.training.trainer import Trainer
 from tests.training.runs import Runs, computing_model, equal, scripted, small_model, weights_of
 
@@ -60,7 +60,7 @@ def test_a_bad_step_changes_nothing_but_the_counts(runs: Runs, by: float):
     assert (trainer.progress.bad_steps, trainer.progress.skipped_steps) == (0, 1)
     assert [text[:20] for text in texts(watcher)] == ["Step 6 was skipped: "]
     assert [event["step"] for event in watcher.of("step")] == [7]
-    assert "1 step skipped" in account(trainer.progress)
+    assert "1 step skipped" in summary_of_troubles(trainer.progress)
 
 
 def test_a_gradient_that_is_not_finite_is_seen_behind_a_finite_loss(runs: Runs):

@@ -36,7 +36,7 @@ def quantised(
     return (weight.detach().float() / scale.clamp_min(torch.finfo().tiny)[:, None]).round().to(torch.int8), scale
 
 
-def stored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_quantised_matrices(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights for a file: matrices as eight-bit integers, with their scales under the name of the matrix + `SCALE`."""
     tensors = {}
     for name, weight in weights.items():
@@ -47,8 +47,8 @@ def stored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return tensors
 
 
-def restored(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of `stored`; tensors without a scale for each row stay as they are."""
+def with_restored_matrices(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `with_quantised_matrices`; tensors without a scale for each row stay as they are."""
     tensors = dict(weights)
     for name, whole in weights.items():
         scale = weights.get(name + SCALE)

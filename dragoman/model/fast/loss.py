@@ -121,7 +121,7 @@ class _Projection:
         return states.to(self.wide) @ self.mean_weight[:, None] + self.mean_bias
 
     def expected(self, soft: SoftTargets) -> tuple[Tensor, Tensor]:
-        """Means of the rows of the weights, and of the biases, by the probabilities of the soft targets."""
+        """Mean rows of the weight by the probabilities of the soft targets, and each bias times its probability."""
         probabilities = soft.probabilities.to(self.wide)
         rows = F.embedding_bag(soft.ids, self.weight.to(self.wide), per_sample_weights=probabilities, mode="sum")
         return rows, probabilities.new_zeros(()) if self.bias is None else probabilities * self.bias[soft.ids]
@@ -233,18 +233,19 @@ class _SliceLoss:
 
 
 def _slice_loss(states: Tensor, target: Tensor, projection: _Projection, shares: _Shares, r_drop: float) -> _SliceLoss:
+    """The loss of the rows of a slice; with R-Drop, rows come in twos."""
     mean = projection.mean_logits(states)
     spread = projection.packed.spread(states, target, far=_FAR) if projection.packed else None
     if spread is not None:
-        return _compare(spread, spread.target_logits, spread.sums, mean, shares)
+        return _loss_from_sums(spread, spread.target_logits, spread.sums, mean, shares)
     exponentials = _exponentials(projection.logits(states), target, r_drop)
     shift = exponentials.shift
-    result = _compare(exponentials.spread, exponentials.target_logits, exponentials.sums, mean - shift, shares)
+    result = _loss_from_sums(exponentials.spread, exponentials.target_logits, exponentials.sums, mean - shift, shares)
     result.loss = result.loss + shares.soft * shift.sum() + exponentials.r_drop.sum()
     return result
 
 
-def _compare(
+def _loss_from_sums(
     spread: "Tensor | bfloat16.Spread", target_logits: Tensor, sums: Tensor, mean: Tensor, shares: _Shares
 ) -> _SliceLoss:
     """The loss of some rows from the logits of their targets, the sums of exp of all others, and their mean logits."""

@@ -2,11 +2,11 @@
 
 const STEPS = [
   ["Query and keys", "The position that looks has a query. Each position that it looks at has a key. Both are vectors of this head; rotary positions have turned them already."],
-  ["Scores", "The score of a key is its product with the query: feature by feature, summed, divided by √d."],
-  ["Mask", "What comes later is hidden from the decoder, and its score becomes −∞. Elsewhere nothing is hidden."],
-  ["Softmax", "Softmax makes weights of the scores: positive, and 1 in sum. A high temperature evens them out."],
-  ["Values", "Each position that is looked at has a value as well: what it gives."],
-  ["Sum", "Values times weights, summed: what this head gives to the position. The heads lie side by side."],
+  ["Scores", "The score of a key is its dot product with the query (feature by feature, summed), divided by √d."],
+  ["Mask", "The decoder must not see later positions, so their scores become −∞. Elsewhere nothing is hidden."],
+  ["Softmax", "Softmax turns the scores into weights, which are positive and sum to 1. A high temperature evens them out."],
+  ["Values", "Each position that it looks at also has a value: what it passes on."],
+  ["Sum", "The sum of the values times their weights is what this head passes to the position. The heads lie side by side."],
 ];
 const looking = { kind: "cross", layer: data.clearest_layer, head: 0, row: 0, step: STEPS.length - 1 };
 

@@ -14,7 +14,7 @@ from dragoman.config.training import NO_TEACHER
 from dragoman.data.bitext import open_corpora, open_held_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.finetune import refuse_new_tokenizers
-from dragoman.runs.plan import read_config
+from dragoman.runs.plan import build_config_with_pairs
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import WEIGHTS
 from dragoman.system.resources import started_together
@@ -93,7 +93,7 @@ class SyntheticRunRequest:
 
     def load_config(self) -> RunConfig:
         """The config of these files, this recipe and these settings. Raises `UsageError` if they contradict."""
-        config = read_config(self.paths, self.recipe, self.settings)
+        config = build_config_with_pairs(self.paths, self.recipe, self.settings)
         if config.training.soft_targets and not self.options.get("soft_targets"):
             raise UsageError(NO_TEACHER)
         return config
