@@ -17,8 +17,7 @@ from dragoman.data.bitext import Bitext
 
 LAUNCH = Path(__file__).parents[1] / "launch"
 SMALL = [
-    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "training.log_every=1", "training.validate_sentences=5", "data.held_out=10",
+    *MODEL_SETTINGS, "training.log_every=1", "training.validate_sentences=5", "data.held_out=10",
 ]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs bash and processes of Linux")

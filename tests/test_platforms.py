@@ -16,8 +16,7 @@ from dragoman import errors
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux stands in for the others")
 ROOT = Path(__file__).parents[1]
 SMALL = [
-    "model.d_model=16", "model.d_ff=24", "model.num_heads=2", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "training.max_steps=8", "training.validate_every=4", "training.validate_sentences=5",
+    *MODEL_SETTINGS, "training.max_steps=8", "training.validate_every=4", "training.validate_sentences=5",
     "data.held_out=10", "tokenizer.vocab_size=300",
 ]  # fmt: skip
 

@@ -99,8 +99,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
     (folder / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     settings = [
         "tokenizer.vocab_size=1000", "training.max_steps=1", "training.average=1", "decoding.beam_size=1",
-        "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "data.held_out=3",
-        "model.num_encoder_layers=1", "model.num_decoder_layers=1",
+        "data.held_out=3", *MODEL_SETTINGS,
     ]  # fmt: skip
     with following() as follower, pytest.MonkeyPatch.context() as patch:
         config, bitext = plan_run([str(folder / "pairs.tsv")], recipe="tiny", settings=parse_settings(settings))

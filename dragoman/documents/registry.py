@@ -1,4 +1,8 @@
-"""The formats of documents: finds the format by a file's name, and decodes and encodes the document."""
+"""The formats of documents: finds the format by a file's name, and decodes and encodes the document.
+
+A new format is a file with a reader, such as `subtitles.py`, and a row in `READERS`. A row in docs/documents.md and a
+word in the help of `translate` tell people about it.
+"""
 
 import codecs
 import re

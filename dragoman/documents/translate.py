@@ -192,8 +192,10 @@ class _Source:
         return writable
 
     def _placeholders(self, spans: Sequence[tuple[int, int]]) -> tuple[dict[int, str], Counter[str]]:
-        """The placeholders in the `spans` of the text and the words that stand for codes: by their positions, and how
-        often each is expected in the translation."""
+        """The placeholders of the text by their positions, and how often each is expected in the translation.
+
+        They are those in the `spans` of the text, and the words that stand for codes.
+        """
         placeholders = {start: self.text[start:end] for start, end in spans}
         for match in _STAND_IN.finditer(self.text):
             # One in another placeholder, such as ${1}, comes and goes with that.

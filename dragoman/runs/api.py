@@ -161,7 +161,7 @@ def _tree(settings: Mapping[str, Any]) -> Settings:
 
 
 def _no_setting(name: str) -> str:
-    """The message for a keyword of `train` that is no setting, with the one that was meant or that others call so."""
+    """Error message for an unknown keyword of `train`. It names the setting that was probably meant."""
     sections = [field for field in RunConfig.model_fields if field not in (*OPTIONS, "chosen")]
     known = [*HELD_OUT, *OPTIONS, *sections]
     inside = {f"{section}.{key}" for section in sections for key in _keys_of(section)}

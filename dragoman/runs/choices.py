@@ -331,7 +331,7 @@ DECISIONS = (
     ),
 )
 """Decisions in the order in which they are made: a later one sees what earlier ones have filled in."""
-SCHEDULES = {
+SCHEDULE_WORDS = {
     "wsd": "constant, and falling to 0 in the last {decay:.0%} of the steps",
     "constant": "constant",
     "plateau": "lowered when validations get no better",
@@ -360,5 +360,5 @@ def _summary(situation: Situation) -> list[str]:
         f"For {length}, about {epochs:,g} epochs: dropout {config.model['dropout']:g}, "
         f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
-        f"{SCHEDULES[training.schedule].format(decay=training.decay)}.",
+        f"{SCHEDULE_WORDS[training.schedule].format(decay=training.decay)}.",
     ]

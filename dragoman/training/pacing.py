@@ -55,7 +55,8 @@ class Pacing:
         clock: Callable[[], float],
     ):
         self.progress, self.config, self.batches = progress, config, batches
-        self.last_step = last_step(config, batches)
+        self.step_limit = last_step(config, batches)
+        """The last step by the limits of steps and epochs; None if there are none. A decay may end the run before."""
         self._seconds_after = seconds_after
         self._started, self._clock = started, clock
         # Beginnings of the steps from which the speed is estimated: of this command, and of the present window.
@@ -69,7 +70,7 @@ class Pacing:
     @property
     def end(self) -> int | None:
         """The last step of the run; None if it is not known yet."""
-        return self.progress.plan.last_step or self.last_step
+        return self.progress.plan.last_step or self.step_limit
 
     def seconds(self) -> float:
         """Seconds of the run, with those of earlier commands."""
@@ -78,7 +79,7 @@ class Pacing:
     def learning_rate(self) -> float:
         """The learning rate of the present step."""
         progress, plan = self.progress, self.progress.plan
-        last = self.last_step if self.config.schedule in ENDING else plan.last_step
+        last = self.step_limit if self.config.schedule in ENDING else plan.last_step
         rate = learning_rate(progress.step, self.config, last, decay_from=plan.decay_from)
         return progress.rate_factor * rate
 
@@ -112,7 +113,7 @@ class Pacing:
         decay = plan_decay(
             progress.step,
             self.config,
-            last_step=self.last_step,
+            last_step=self.step_limit,
             steps_left=self._steps_in(seconds_left, self._first),
             stale=progress.stale,
         )
@@ -131,7 +132,7 @@ class Pacing:
         is_too_early = TOLERANCE * planned + fewest < possible < math.inf and plan.reason == minutes_limit(self.config)
         is_moved = is_too_late or is_too_early
         if is_moved:
-            plan.last_step = min(progress.step + max(1, int(possible)), self.last_step or sys.maxsize)
+            plan.last_step = min(progress.step + max(1, int(possible)), self.step_limit or sys.maxsize)
         if is_moved or progress.step - self._latest.step >= most:
             self._latest = self._now()
         return is_moved

@@ -2,6 +2,9 @@
 
 A schedule that falls to 0 has to know the end of the run. `wsd` (warmup-stable-decay, Hu et al. 2024, 2404.06395) need
 not know it before its decay begins: until then all runs are the same, however long they will be.
+
+A new schedule needs a name in `TrainingConfig.schedule`, a case in `learning_rate`, and words in
+`dragoman.runs.choices.SCHEDULE_WORDS`. One that has to know the end of the run is in `ENDING`, too.
 """
 
 import math

@@ -24,14 +24,14 @@ from dragoman import cli
 from dragoman.cli.app import Command, Group, describe
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
+from tests.waiting import wait_until
 from tools import make_docs
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = [context.command_path for _, context in make_docs.commands()]
 
 SMALL = [
-    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    *MODEL_SETTINGS, "tokenizer.vocab_size=400", "training.max_tokens=512",
     "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=2",
     "training.warmup=3", "training.learning_rate=1e-2", "training.average=3",
 ]  # fmt: skip
@@ -41,9 +41,7 @@ LINES = ["The red house is old.", "", "I see a cat.", "   ", "The red house is o
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory) -> Path:
     """A TSV file of 300 pairs."""
-    path = tmp_path_factory.mktemp("data") / "en-fr.tsv"
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:300")), encoding="utf-8")
-    return path
+    return write_pairs(tmp_path_factory.mktemp("data") / "en-fr.tsv", Bitext.open("builtin:grammar:300"))
 
 
 @pytest.fixture(scope="session")
@@ -471,12 +469,12 @@ def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
     assert dragoman(*settings, whole)[0] == 0
     command = [sys.executable, "-m", "dragoman", *map(str, settings), str(stopped)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    children: list[str] = []
-    while (not metrics.exists() or len(children) < threads - 1) and time.monotonic() < deadline:
-        time.sleep(0.02)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    for process_id in [process.pid, *map(int, children)]:
+
+    def children() -> list[str]:
+        return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+    wait_until(lambda: metrics.exists() and len(children()) >= threads - 1, seconds=60)
+    for process_id in [process.pid, *map(int, children())]:
         os.kill(process_id, number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err

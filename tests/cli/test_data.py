@@ -14,10 +14,10 @@ def files(tmp_path: Path) -> Path:
     pairs = list(generate(211, seed=2))
     pairs[96] = pairs[4]
     pairs[100] = (pairs[100][0], "")
-    (tmp_path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    write_pairs(tmp_path / "pairs.tsv", pairs)
     for language, side in (("en", 0), ("fr", 1)):
         (tmp_path / f"all.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
-    (tmp_path / "test.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs[7:30]), encoding="utf-8")
+    write_pairs(tmp_path / "test.tsv", pairs[7:30])
     return tmp_path
 
 

@@ -28,7 +28,7 @@ def folder(tmp_path_factory) -> Path:
     torch.save({"fc.weight": Hostile()}, path / "hostile.pt")
     (path / "raw.pkl").write_bytes(pickle.dumps(Hostile()))
     pairs = zip(SOURCES[:3], [*TARGETS[:2], "le " * 31], strict=True)
-    (path / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    write_pairs(path / "pairs.tsv", pairs)
     return path
 
 

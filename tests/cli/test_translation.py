@@ -60,7 +60,7 @@ def other(tmp_path_factory) -> Path:
 
 def test_a_model_translates_and_scores_with_the_search_that_it_was_scored_with(model, dragoman, tmp_path):
     scored, data = tmp_path / "scored", tmp_path / "pairs.tsv"
-    data.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS[:5]), encoding="utf-8")
+    write_pairs(data, PAIRS[:5])
     search = DecodingConfig(beam_size=1, length_penalty=0.25)
     replace(ModelDirectory.load(model), decoding=search).save(scored)
     same, usual = ["--beam-size", 1, "--length-penalty", 0.25], ["--beam-size", 5, "--length-penalty", 1]

@@ -46,7 +46,7 @@ def folder(tmp_path_factory) -> Path:
     """A folder with the files that the first pages name."""
     path = tmp_path_factory.mktemp("readme")
     pairs = list(Bitext.open("builtin:grammar:120"))
-    (path / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    write_pairs(path / "pairs.tsv", pairs)
     for name, part in (("train", pairs[:80]), ("valid", pairs[80:100]), ("test", pairs[100:]), ("letters", pairs[:5])):
         for language, side in (("en", 0), ("fr", 1)):
             text = "".join(pair[side] + "\n" for pair in part)

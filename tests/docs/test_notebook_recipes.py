@@ -21,8 +21,7 @@ from dragoman.text.characters import folded
 
 RECIPES = {style: f"notebook-{style}" for style in STYLES}
 SMALL = [
-    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "training.validate_sentences=3", "training.max_steps=5",
+    *MODEL_SETTINGS, "training.validate_sentences=3", "training.max_steps=5",
 ]  # fmt: skip
 
 
@@ -54,11 +53,9 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
 )
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
-    lines = (f"{source}\t{target}\n" for source, target in Bitext.open("builtin:grammar:60"))
-    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
-    data = "builtin:random:5" if style == "postnorm" else str(tmp_path / "pairs.tsv")
-    config, bitext = plan_run([data], recipe=RECIPES[style], settings=parse_settings(SMALL))
-    evaluation = run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
+    pairs = write_pairs(tmp_path / "pairs.tsv", Bitext.open("builtin:grammar:60"))
+    data = "builtin:random:5" if style == "postnorm" else pairs
+    evaluation = train_run(tmp_path / "model", data, settings=SMALL, recipe=RECIPES[style])
     assert math.isfinite(evaluation.tokens.perplexity)
     directory = RunDirectory(tmp_path / "model")
     saved = load_config(read_recipe(str(directory.config)), {})
@@ -74,9 +71,7 @@ def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
 def test_the_keras_recipe_shares_out_70_20_10(tmp_path: Path, by: str):
     lines = [f"Sentence {n}!\tPhrase {n}, {v}.\n" for n in range(110) for v in range(1 + n % 3)]
     (tmp_path / "fra.txt").write_text("".join(lines), encoding="utf-8")
-    config, bitext = plan_run(
-        [str(tmp_path / "fra.txt")], recipe="notebook-keras", settings=parse_settings([*SMALL, f"data.split={by}"])
-    )
+    config, bitext = plan(tmp_path / "fra.txt", settings=[*SMALL, f"data.split={by}"], recipe="notebook-keras")
     prepare(bitext, config, tmp_path)
     data = PreparedData.open(tmp_path, config)
     total = 110 if by == "sentence" else len(lines)
@@ -91,8 +86,7 @@ def test_the_keras_recipe_shares_out_70_20_10(tmp_path: Path, by: str):
 def test_the_random_pairs_are_learned_as_the_notebook_learns_them(tmp_path: Path):
     """Notebook B's own code with its decoder repaired: 8.683, 7.971 after ten epochs, 7.643 after fourteen."""
     settings = ["training.max_epochs=14", "training.precision=float32"]
-    config, bitext = plan_run([], recipe="notebook-postnorm", settings=parse_settings(settings))
-    run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
+    train_run(tmp_path / "model", settings=settings, recipe="notebook-postnorm")
     directory = RunDirectory(tmp_path / "model")
     losses = {event["step"]: event["loss"] for event in read_metrics(directory.metrics) if event["event"] == "step"}
     assert losses.keys() == set(range(1, 15))

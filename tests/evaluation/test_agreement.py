@@ -29,8 +29,7 @@ LANGUAGES = "data.languages=[en,fr]"
 
 
 def tsv(path: Path, pairs: Iterable[tuple[str, str]]) -> str:
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
-    return str(path)
+    return str(write_pairs(path, pairs))
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +39,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for source, target, pairs in (("en", "fr", PAIRS), ("fr", "en", [pair[::-1] for pair in PAIRS])):
         file, output = tsv(folder / f"{source}.tsv", pairs), folder / f"{source}-{target}"
         given = [*SMALL, f"data.languages=[{source},{target}]", "training.max_steps=24", "training.validate_every=24"]
-        config, bitext = plan_run([file], recipe="tiny", settings=parse_settings(given))
-        start_run(bitext, config, output, listener=Display(quiet=True))
+        train_run(output, file, settings=given)
     return [str(folder / "en-fr"), str(folder / "fr-en")]
 
 
 def kept(folder: Path, models: list[str], *settings: str, pairs: Iterable[tuple[str, str]] = NOISY) -> PairFile:
     """What is left of pairs after both models have scored them."""
     given = [LANGUAGES, "data.held_out=7", f"data.cleaning.models={json.dumps(models)}", *settings]
-    config, bitext = plan_run([tsv(folder / "pairs.tsv", pairs)], recipe="tiny", settings=parse_settings(given))
+    config, bitext = plan(tsv(folder / "pairs.tsv", pairs), settings=given)
     return agreement.keep_best(bitext, config, near=folder, tell=lambda _: None)
 
 
@@ -66,7 +64,7 @@ def test_the_share_with_the_best_scores_is_kept_and_the_others_are_counted(tmp_p
     forward, backward = map(Translator.load, models)
     there, back = forward.score(NOISY), backward.score([pair[::-1] for pair in NOISY])
     scores = {p: agreement.agreement(-a.score, -b.score) for p, a, b in zip(NOISY, there, back, strict=True)}
-    config, whole = plan_run([str(tmp_path / "pairs.tsv")], recipe="tiny", settings=parse_settings(["data.held_out=7"]))
+    config, whole = plan(tmp_path / "pairs.tsv", settings=["data.held_out=7"])
     parts = split_off(whole, config)
     best = sorted(parts.train, key=scores.__getitem__, reverse=True)[: round(0.7 * len(list(parts.train)))]
     held_out = [*parts.valid, *parts.test]
@@ -87,9 +85,7 @@ def test_pairs_whose_sides_are_exchanged_score_worst(tmp_path, models):
 
 
 def test_pairs_to_validate_and_test_on_are_those_that_are_drawn_without_scores(tmp_path, models):
-    config, whole = plan_run(
-        [tsv(tmp_path / "all.tsv", NOISY)], recipe="tiny", settings=parse_settings(["data.held_out=31"])
-    )
+    config, whole = plan(tsv(tmp_path / "all.tsv", NOISY), settings=["data.held_out=31"])
     scored = split_off(kept(tmp_path, models, "data.held_out=31", "data.cleaning.keep=0.3"), config)
     drawn = split_off(whole, config)
     assert (list(scored.valid), list(scored.test)) == (list(drawn.valid), list(drawn.test))
@@ -100,9 +96,7 @@ def test_weights_stay(tmp_path, models):
     once = kept(tmp_path, models)
     corpora = [{"source": tsv(tmp_path / "a.tsv", NOISY), "weight": 2}]
     given = [LANGUAGES, f"data.corpora={json.dumps(corpora)}", "data.held_out=7"]
-    config, pairs = plan_run(
-        [], recipe="tiny", settings=parse_settings([*given, f"data.cleaning.models={json.dumps(models)}"])
-    )
+    config, pairs = plan(settings=[*given, f"data.cleaning.models={json.dumps(models)}"])
     twice = agreement.keep_best(pairs, config, near=tmp_path, tell=lambda _: None)
     assert twice.report.weighted == 2 * once.report.weighted == len(list(twice))
     assert len(lines(twice)) == len(lines(once))
@@ -115,7 +109,7 @@ def test_processes_score_as_one_does(tmp_path, models, monkeypatch):
         monkeypatch.setattr(processes, "cores", lambda cores=cores: cores)
         found.append(lines(kept(tmp_path, models)))
     assert found[0] == found[1]
-    config, pairs = plan_run([str(tmp_path / "pairs.tsv")], recipe="tiny", settings=parse_settings(["data.held_out=7"]))
+    config, pairs = plan(tmp_path / "pairs.tsv", settings=["data.held_out=7"])
     config.data.cleaning.models = tuple(models)
     agreement.keep_best(pairs, config, near=tmp_path, tell=messages.append)
     assert messages[0] == f"29 of about {len(NOISY)}"
@@ -144,14 +138,10 @@ def test_train_and_data_prepare_score_alike_and_tell(tmp_path, models, dragoman)
     code, _, err = dragoman("data", "prepare", file, "--output", output, *given)
     assert code == 0
     assert "Left out 39 pairs: two models score it below" in err  # a fifth of the 197 that are not held out
-    config, pairs = plan_run([file], recipe="tiny", settings=parse_settings([*SMALL, "training.max_steps=1", *given]))
-    start_run(pairs, config, tmp_path / "run", listener=Display(quiet=True))
+    train_run(tmp_path / "run", file, settings=[*SMALL, "training.max_steps=1", *given])
     for name in ("train-source.ids", "train-target.ids", "valid.json", "test.json", "about.json"):
         assert (output / name).read_bytes() == (tmp_path / "run/run/data" / name).read_bytes()
-    planned = (
-        plan_run([file], recipe=None, settings=parse_settings(given))[0],
-        plan_run([str(output)], recipe=None, settings={})[0],
-    )
+    planned = plan(file, settings=given, recipe=None)[0], plan(output, recipe=None)[0]
     assert planned[0].chosen[0] == planned[1].chosen[0]
     assert planned[0].chosen[0].startswith("For 169 pairs")  # a fifth is left out by then
     weights = Path(models[0]) / "model.safetensors"
@@ -176,18 +166,16 @@ def test_train_and_data_prepare_score_alike_and_tell(tmp_path, models, dragoman)
 def test_models_for_something_else_are_refused(tmp_path, models, order, settings, words):
     given = [*settings, f"data.cleaning.models={json.dumps([models[i] for i in order])}"]
     with pytest.raises(UsageError) as caught:
-        plan_run([tsv(tmp_path / "pairs.tsv", PAIRS)], recipe=None, settings=parse_settings(given))
+        plan(tsv(tmp_path / "pairs.tsv", PAIRS), settings=given, recipe=None)
     assert words in str(caught.value)
 
 
 def test_what_needs_models_is_refused_without_them(tmp_path, models):
     with pytest.raises(UsageError, match=r"`data.cleaning.keep` is a share of what two models have scored; set"):
-        plan_run(["builtin:grammar:40"], recipe=None, settings=parse_settings(["data.cleaning.keep=0.5"]))
+        plan("builtin:grammar:40", settings=["data.cleaning.keep=0.5"], recipe=None)
     with pytest.raises(DataError, match="nowhere does not exist; give the folder that `dragoman train` wrote"):
-        plan_run(
-            ["builtin:grammar:40"], recipe=None, settings=parse_settings(["data.cleaning.models=[nowhere, nowhere]"])
-        )
+        plan("builtin:grammar:40", settings=["data.cleaning.models=[nowhere, nowhere]"], recipe=None)
     corpora = [{"source": tsv(tmp_path / f"{code}.tsv", PAIRS), "languages": ["en", code]} for code in ("fr", "de")]
     given = [f"data.corpora={json.dumps(corpora)}", f"data.cleaning.models={json.dumps(models)}"]
     with pytest.raises(UsageError, match="score pairs of two languages, and these have more"):
-        plan_run([], recipe=None, settings=parse_settings(given))
+        plan(settings=given, recipe=None)

@@ -14,10 +14,11 @@ from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Deaf
 
 PAIRS = [(f"the number {n} house is red", f"la maison numéro {n} est rouge") for n in range(120)]
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 SMALL = {
     "tokenizer": {"vocab_size": 300},
     "data": {"held_out": 5},
-    "model": {"d_model": 16, "d_ff": 16, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1},
+    "model": SIZES,
     "training": {"max_steps": 2, "validate_every": 2},
     "decoding": {"beam_size": 1},
     "listener": Deaf(),

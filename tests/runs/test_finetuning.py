@@ -36,10 +36,9 @@ def base(tmp_path_factory) -> Path:
 
 
 def finetune(base: Path, output: Path, *settings: str):
-    pairs = output.parent / "own.tsv"
-    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in OWN), encoding="utf-8")
+    pairs = write_pairs(output.parent / "own.tsv", OWN)
     given = [*KEPT, f"finetune.model={json.dumps(str(base))}", *settings]
-    config, bitext = plan_run([str(pairs)], recipe=None, settings=parse_settings(given))
+    config, bitext = plan(pairs, settings=given, recipe=None)
     return start_run(bitext, config, output, listener=Display(quiet=True)), config
 
 

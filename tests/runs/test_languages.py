@@ -59,8 +59,7 @@ def corpora(folder: Path, *targets: str, **others: list[str]) -> str:
 
 def trained(path: Path, *settings: str, data: str | None = None, steps: int = 4) -> Path:
     given = [*MODEL, "data.held_out=5", f"training.max_steps={steps}", *settings]
-    config, pairs = plan_run([data] if data else [], recipe="tiny", settings=parse_settings(given))
-    start_run(pairs, config, path, listener=Display(quiet=True))
+    train_run(path, *([data] if data else []), settings=given)
     return path
 
 
@@ -232,8 +231,7 @@ def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
     given += [f"finetune.model={json.dumps(str(model))}", "data.held_out=5", "training.max_steps=2"]
 
     def finetuned(*settings: str) -> Path:
-        config, pairs = plan_run([str(folder / "de.tsv")], recipe=None, settings=parse_settings([*given, *settings]))
-        start_run(pairs, config, tmp_path / "run", listener=Display(quiet=True))
+        train_run(tmp_path / "run", folder / "de.tsv", settings=[*given, *settings], recipe=None)
         return tmp_path / "run"
 
     with pytest.raises(UsageError, match="translates into fr, de alone, but there are pairs of en-es"):

@@ -26,12 +26,10 @@ def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perple
     dice, files = random.Random(seed), {}
     for name, number in (("train", 10_000), ("valid", 300), ("test", 1_000)):
         rows = [dice.choices("0123456789", k=dice.randint(1, 10)) for _ in range(number)]
-        files[name] = tmp_path / f"{name}.tsv"
-        files[name].write_text("".join(f"{' '.join(row)}\t{' '.join(answer(row))}\n" for row in rows))
+        files[name] = write_pairs(tmp_path / f"{name}.tsv", [(" ".join(row), " ".join(answer(row))) for row in rows])
     held_out = [f"data.{name}=[{files[name]}]" for name in ("valid", "test")]
     settings = [*SETTINGS, *held_out, f"training.max_steps={steps}", f"seed={seed}"]
-    config, bitext = plan_run([str(files["train"])], recipe=None, settings=parse_settings(settings))
-    scores = start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True)).to_dict()
+    scores = train_run(tmp_path / "run", files["train"], settings=settings, recipe=None).to_dict()
     assert scores["perplexity"] <= perplexity, seed
     assert scores["bleu"] >= bleu, seed
 
@@ -47,6 +45,5 @@ def test_one_model_follows_the_token_of_the_target_language(tmp_path: Path):
     ]
     path.write_text("".join("\t".join(row) + "\n" for row in texts))
     settings = ["data.language_column=3", "data.columns=[1,2]", "data.held_out=100", "training.max_steps=1200"]
-    config, bitext = plan_run([str(path)], recipe=None, settings=parse_settings([*SETTINGS, *settings]))
-    scores = start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True)).to_dict()
+    scores = train_run(tmp_path / "run", path, settings=[*SETTINGS, *settings], recipe=None).to_dict()
     assert {name: part["bleu"] > 95 for name, part in scores["by_languages"].items()} == {"de": True, "fr": True}

@@ -9,9 +9,9 @@ from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.train import resume_run, start_run
 from dragoman.system.listener import Listener
 
+pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 SMALL = [
-    "tokenizer.vocab_size=300", "data.held_out=10", "model.d_model=16", "model.d_ff=16", "model.num_heads=2",
-    "model.num_encoder_layers=1", "model.num_decoder_layers=1", "decoding.beam_size=1", "training.validate_every=3",
+    *MODEL_SETTINGS, "tokenizer.vocab_size=300", "data.held_out=10", "decoding.beam_size=1", "training.validate_every=3",
 ]  # fmt: skip
 
 
@@ -46,8 +46,7 @@ def trained(tmp_path):
     """A function that trains a small run, which ends after seven steps."""
 
     def train(listener: Listener):
-        settings = parse_settings([*SMALL, "training.max_steps=7"])
-        config, pairs = plan_run(["builtin:grammar:200"], recipe="tiny", settings=settings)
+        config, pairs = plan("builtin:grammar:200", settings=[*SMALL, "training.max_steps=7"])
         return start_run(pairs, config, tmp_path / "run", listener=listener)
 
     return train

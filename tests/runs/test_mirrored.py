@@ -29,9 +29,7 @@ class Killed(BaseException):
 
 
 def begin(path: Path, *settings: str) -> RunConfig:
-    config, pairs = plan_run(
-        ["builtin:grammar:200"], recipe="tiny", settings=parse_settings([*SMALL, *MORE, *settings])
-    )
+    config, pairs = plan("builtin:grammar:200", settings=[*SMALL, *MORE, *settings])
     run.start_run(pairs, config, path, listener=QUIET)
     return config
 
@@ -64,7 +62,7 @@ def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, ca
     shutil.rmtree(tmp_path / "lost")
 
     with pytest.raises(UsageError, match="holds a run already"):
-        plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings([f"training.mirror={url}"]))
+        plan("builtin:grammar:200", settings=[f"training.mirror={url}"])
     monkeypatch.chdir(tmp_path)
     path, config = fetch_run(url, None, {}, warn=pytest.fail)
     assert path == Path("en-fr")
@@ -103,8 +101,8 @@ def test_without_network_the_run_ends_well_with_a_warning(tmp_path, monkeypatch,
 
 def test_a_mirror_without_its_library_or_with_a_password_is_refused_before_pairs_are_read(monkeypatch):
     with pytest.raises(ResourceError, match="pip install gcsfs"):
-        plan_run(["none.tsv"], recipe=None, settings=parse_settings(["training.mirror=gs://bucket/run"]))
+        plan("none.tsv", settings=["training.mirror=gs://bucket/run"], recipe=None)
     for url in ("ftp://me:secret@host/run", "runs/en-fr"):
         with pytest.raises(UsageError, match="must be a URL without password") as caught:
-            plan_run(["none.tsv"], recipe=None, settings=parse_settings([f"training.mirror={url}"]))
+            plan("none.tsv", settings=[f"training.mirror={url}"], recipe=None)
         assert "secret" not in str(caught.value)

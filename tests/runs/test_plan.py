@@ -16,8 +16,7 @@ from tests.data.readers.files import write
 
 
 def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:100")), encoding="utf-8")
+    path = write_pairs(tmp_path / "pairs.tsv", Bitext.open("builtin:grammar:100"))
     config, _ = plan_run([str(path)], recipe="paper-base", settings=parse_settings(["training.warmup=17"]))
     assert (config.size, config.model["norm_order"], config.training.warmup) == ("base", "post", 17)
     assert config.tokenizer.vocab_size == 37_000
@@ -27,8 +26,7 @@ def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
 
 def test_a_recipe_may_name_the_data_and_files_on_the_command_line_come_before_it(tmp_path):
     for name, pairs in (("a", Bitext.open("builtin:grammar:100")), ("b", Bitext.open("builtin:grammar:40"))):
-        text = "".join(f"{s}\t{t}\n" for s, t in pairs)
-        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
+        write_pairs(tmp_path / f"{name}.tsv", pairs)
     first, second = (str(tmp_path / f"{name}.tsv") for name in "ab")
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(f"data:\n  corpora:\n  - {{source: {first}, weight: 2}}\n  - source: {second}\n")
@@ -64,9 +62,8 @@ def test_data_that_is_not_named_or_twice_is_refused(settings, words):
 
 
 def test_rules_of_cleaning_are_settings(tmp_path):
-    path = tmp_path / "pairs.tsv"
     pairs = [(f"{number}", f"{number} x") for number in range(29)]
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in [*pairs, *pairs[:5], ("y" * 53, "z" * 53)]), encoding="utf-8")
+    path = write_pairs(tmp_path / "pairs.tsv", [*pairs, *pairs[:5], ("y" * 53, "z" * 53)])
     for settings, kept in (([], 30), (["data.cleaning.drop_repeated=false", "data.cleaning.max_characters=52"], 34)):
         assert plan_run([str(path)], recipe=None, settings=parse_settings(settings))[1].report.weighted == kept
 
@@ -95,8 +92,7 @@ def test_a_wrong_setting_is_found_before_the_corpus_is_read(tmp_path):
 
 
 def test_held_out_files_are_opened_before_the_run_starts(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in Bitext.open("builtin:grammar:20")), encoding="utf-8")
+    path = write_pairs(tmp_path / "pairs.tsv", Bitext.open("builtin:grammar:20"))
     with pytest.raises(DataError, match="nowhere"):
         plan_run([str(path)], recipe=None, settings=parse_settings(['data.test=["nowhere.tsv"]']))
 

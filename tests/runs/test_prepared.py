@@ -27,20 +27,24 @@ from tests.data.readers.files import write
 
 DATA = ["tokenizer.vocab_size=400", "data.held_out=0.1"]
 SMALL = [
-    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "training.max_steps=3", "training.validate_every=3", "training.log_every=1",
+    *MODEL_SETTINGS, "training.max_steps=3", "training.validate_every=3", "training.log_every=1",
     "decoding.beam_size=1",
 ]  # fmt: skip
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> str:
-    return str(write(tmp_path / "pairs.tsv", "".join(f"{source}\t{target}\n" for source, target in generate(211))))
+    return str(write_pairs(tmp_path / "pairs.tsv", generate(211)))
+
+
+def prepare(path: Path, *sources: str, settings: Sequence[str] = DATA) -> None:
+    """Prepare sources of pairs in the folder `path`, as `dragoman data prepare` does."""
+    prepare_folder(list(sources), path, recipe=None, settings=parse_settings(list(settings)))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, pairs: str) -> Path:
-    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=parse_settings(DATA))
+    prepare(tmp_path / "prepared", pairs)
     return tmp_path / "prepared"
 
 
@@ -50,8 +54,7 @@ def losses(path: Path) -> list[float]:
 
 def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs, folder):
     for name, data, settings in (("a", pairs, [*DATA, *SMALL]), ("b", str(folder), [*SMALL, DATA[1]])):
-        config, planned = plan_run([data], recipe="tiny", settings=parse_settings(settings))
-        start_run(planned, config, tmp_path / name, listener=Display(quiet=True))
+        train_run(tmp_path / name, data, settings=settings)
     assert len(losses(tmp_path / "a")) == 3
     assert losses(tmp_path / "a") == losses(tmp_path / "b")
     first, second = (RunDirectory(tmp_path / name) for name in "ab")
@@ -61,25 +64,24 @@ def test_a_run_is_the_same_from_pairs_and_from_a_prepared_folder(tmp_path, pairs
 
 @pytest.mark.slow
 def test_it_stays_whole_when_its_runs_are_deleted_or_resumed(tmp_path, folder):
-    config, planned = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
+    config, planned = plan(folder, settings=SMALL)
     start_run(planned, config, tmp_path / "run", listener=Display(quiet=True))
     config.training.max_steps = 5
     resume_run(tmp_path / "run", config, listener=Display(quiet=True))
     RunDirectory(tmp_path / "run").clear()
-    config, planned = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
-    start_run(planned, config, tmp_path / "again", listener=Display(quiet=True))
+    train_run(tmp_path / "again", folder, settings=SMALL)
     assert len(losses(tmp_path / "again")) == 3
 
 
 def test_what_is_prepared_is_not_prepared_again(tmp_path, pairs, folder, monkeypatch):
     monkeypatch.setattr("dragoman.runs.prepared.plan_pairs", lambda *_, **__: pytest.fail("it is read again"))
-    prepare_folder([pairs], folder, recipe=None, settings=parse_settings(DATA))
+    prepare(folder, pairs)
     with pytest.raises(UsageError, match="prepared from other files, or by other settings; choose another --output"):
-        prepare_folder([pairs], folder, recipe=None, settings=parse_settings([*DATA, "data.cleaning.max_ratio=9"]))
+        prepare(folder, pairs, settings=[*DATA, "data.cleaning.max_ratio=9"])
     Path(pairs).write_text("a\tb\n")
     with pytest.raises(UsageError, match="prepared from other files"):
-        prepare_folder([pairs], folder, recipe=None, settings=parse_settings(DATA))
-    config, _ = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
+        prepare(folder, pairs)
+    config, _ = plan(folder, settings=SMALL)
     assert config.chosen[-1] == f"{pairs} has changed since {folder} was prepared, which has it as it was."
 
 
@@ -96,10 +98,10 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
 
     monkeypatch.setattr(Encoder, "_encoded", breaks_off)
     with pytest.raises(KeyboardInterrupt):
-        prepare_folder([pairs], tmp_path / "again", recipe=None, settings=parse_settings(DATA))
+        prepare(tmp_path / "again", pairs)
     with pytest.raises(DataError, match="is not prepared completely; type its `dragoman data prepare` again"):
-        plan_run([str(tmp_path / "again")], recipe=None, settings={})
-    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=parse_settings(DATA))
+        plan(tmp_path / "again", recipe=None)
+    prepare(tmp_path / "again", pairs)
     assert {(tmp_path / "again" / file.name).read_bytes() == file.read_bytes() for file in folder.iterdir()} == {True}
     assert len(list((tmp_path / "again").iterdir())) == len(list(folder.iterdir()))
 
@@ -128,7 +130,7 @@ def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypa
     corpora = f"data.corpora=[{{source: {first}, weight: 1.5}}, {{source: {second}}}]"
 
     def prepared(name: str) -> dict[str, bytes]:
-        prepare_folder([], tmp_path / name, recipe=None, settings=parse_settings([*DATA, corpora]))
+        prepare(tmp_path / name, settings=[*DATA, corpora])
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
     def killed() -> None:
@@ -167,11 +169,9 @@ def test_pairs_cleaned_from_something_else_are_cleaned_anew(tmp_path, pairs, fol
     with monkeypatch.context() as patch:
         patch.setattr("dragoman.data.pair_file.map_on_cores", map_and_break_off)
         with pytest.raises(KeyboardInterrupt):
-            prepare_folder(
-                [pairs], tmp_path / "again", recipe=None, settings=parse_settings([*DATA, "data.cleaning.max_ratio=2"])
-            )
+            prepare(tmp_path / "again", pairs, settings=[*DATA, "data.cleaning.max_ratio=2"])
     assert (tmp_path / "again" / "cleaning" / "pairs").is_file()
-    prepare_folder([pairs], tmp_path / "again", recipe=None, settings=parse_settings(DATA))
+    prepare(tmp_path / "again", pairs)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
         path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()
     }
@@ -193,15 +193,15 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
     about = json.loads((tmp_path / "folder" / "about.json").read_bytes())
     # (20 / 180)^(1 / 2 - 1) = 3
     assert about["occurrences"] == pytest.approx({str(large): 1, str(small): 3})
-    from_folder, _ = plan_run([str(tmp_path / "folder")], recipe=None, settings={})
-    from_pairs, planned = plan_run([], recipe=str(recipe), settings=parse_settings(DATA))
+    from_folder, _ = plan(tmp_path / "folder", recipe=None)
+    from_pairs, planned = plan(settings=DATA, recipe=str(recipe))
     assert from_folder.chosen == from_pairs.chosen
     assert from_pairs.chosen[-1] == (
         "In an epoch, by data.temperature, each pair occurs: of a.tsv 1 times, of b.tsv 3 times."
     )
     assert planned.report.weighted == 180 + 3 * 20
     with pytest.raises(UsageError, match=r"prepared with another `data.temperature`"):
-        plan_run([str(tmp_path / "folder")], recipe=None, settings=parse_settings(["data.temperature=3"]))
+        plan(tmp_path / "folder", settings=["data.temperature=3"], recipe=None)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
 )
 def test_settings_of_the_preparation_cannot_change(folder, settings, words):
     with pytest.raises(UsageError) as caught:
-        plan_run([str(folder)], recipe=None, settings=parse_settings(settings))
+        plan(folder, settings=settings, recipe=None)
     assert words in str(caught.value)
 
 
@@ -225,7 +225,7 @@ def test_other_folders_are_not_written_to_nor_read(tmp_path, pairs):
     with pytest.raises(UsageError, match="exists and is not empty"):
         prepare_folder([pairs], tmp_path / "full", recipe=None, settings={})
     with pytest.raises(DataError, match="is a folder; name a file in it"):
-        plan_run([str(tmp_path / "full")], recipe=None, settings={})
+        plan(tmp_path / "full", recipe=None)
 
 
 def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp_path, folder):
@@ -243,7 +243,7 @@ def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp
 
 
 def run_from(folder: Path, path: Path) -> None:
-    config, planned = plan_run([str(folder)], recipe="tiny", settings=parse_settings(SMALL))
+    config, planned = plan(folder, settings=SMALL)
     with RunDirectory(path).locked():
         planned.check()
     assert config.training.max_steps == 3
@@ -252,10 +252,10 @@ def run_from(folder: Path, path: Path) -> None:
 def test_two_preparations_of_one_folder_take_turns(tmp_path, pairs):
     with only_one(tmp_path / "prepared" / "lock", "it is being prepared"):
         code = in_child(
-            lambda: prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=parse_settings(DATA))
+            lambda: prepare(tmp_path / "prepared", pairs)
         )
     assert code == ResourceError.exit_code
-    prepare_folder([pairs], tmp_path / "prepared", recipe=None, settings=parse_settings(DATA))
+    prepare(tmp_path / "prepared", pairs)
     assert not (tmp_path / "prepared" / "lock").exists()
 
 
@@ -282,16 +282,16 @@ def test_what_broke_off_and_was_damaged_is_made_anew_or_refused(tmp_path, pairs,
     with monkeypatch.context() as patch:
         patch.setattr("dragoman.data.preparation._write_parts", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
+            prepare(again, pairs)
     content = bytearray((again / name).read_bytes())
     content[len(content) // 2] ^= 1
     (again / name).write_bytes(content)
     if "cleaning" in name:
-        prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
+        prepare(again, pairs)
         assert (again / "train-source.ids").read_bytes() == (folder / "train-source.ids").read_bytes()
     else:
         with pytest.raises(DataError, match="is damaged"):
-            prepare_folder([pairs], again, recipe=None, settings=parse_settings(DATA))
+            prepare(again, pairs)
 
 
 def interrupted(*_: object) -> None:

@@ -23,8 +23,7 @@ from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
 
 SMALL = [
-    "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=1",
-    "model.num_decoder_layers=1", "tokenizer.vocab_size=400", "training.max_tokens=512",
+    *MODEL_SETTINGS, "tokenizer.vocab_size=400", "training.max_tokens=512",
     "training.validate_every=7", "training.validate_sentences=5", "decoding.beam_size=1",
     "training.max_steps=14", "training.warmup=3", "data.held_out=5",
 ]  # fmt: skip
@@ -32,7 +31,7 @@ SMALL = [
 
 def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBitext]:
     parts = [f"data.{part}=[builtin:grammar:{held_out}:test]" for part in ("valid", "test")]
-    return plan_run(["builtin:grammar:200"], recipe="tiny", settings=parse_settings([*parts, *SMALL, *settings]))
+    return plan("builtin:grammar:200", settings=[*parts, *SMALL, *settings])
 
 
 @pytest.mark.usefixtures("annotations_unchecked")

@@ -19,13 +19,21 @@ from dragoman.decoding.translation import Translation
 from dragoman.serving.app import configured
 from dragoman.serving.limits import Limits
 from dragoman.serving.server import DEFAULT, Server
+from tests.waiting import wait_until
 
 
 class Words:
-    """Stands for a `Translator`: translates a text into capitals."""
+    """Stands for a `Translator`: translates a text into capitals.
 
-    def __init__(self, source: str = "en", target: str = "fr", *, seconds: float = 0.0):
+    `begun` is set when the first batch is being translated. With `held`, every batch waits until the test sets `go_on`;
+    otherwise it takes `seconds`.
+    """
+
+    def __init__(self, source: str = "en", target: str = "fr", *, seconds: float = 0.0, held: bool = False):
         self.languages, self.seconds = (source, target), seconds
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        if not held:
+            self.go_on.set()
         self.decoding = DecodingConfig()
         self.source_tokenizer = SimpleNamespace(placeholders=True)
         self.batches: list[list[str]] = []
@@ -35,6 +43,8 @@ class Words:
 
     def translate(self, texts: list[str], config: DecodingConfig, prefixes: list[str]) -> list[Translation]:
         self.batches.append(list(texts))
+        self.begun.set()
+        self.go_on.wait(60)
         time.sleep(self.seconds)
         translations = []
         for text in texts:
@@ -57,6 +67,11 @@ class Running:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def answered(self) -> int:
+        """How many requests have been answered, or given up because their clients have gone."""
+        (requests,) = self.server.metrics.requests.collect()
+        return sum(int(sample.value) for sample in requests.samples if sample.name.endswith("_total"))
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
         """Status, content and headers of an answer. A body that is not bytes is sent as JSON."""
@@ -92,8 +107,7 @@ def serve() -> Iterator[Callable[..., Running]]:
         thread = threading.Thread(target=process.run, args=([listener],), daemon=True)
         thread.start()
         running.append((process, thread, server))
-        while not process.started:
-            time.sleep(0.01)
+        wait_until(lambda: process.started)
         return Running(server, listener.getsockname()[1], list(models))
 
     yield start

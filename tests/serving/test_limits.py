@@ -17,6 +17,7 @@ from dragoman.serving.app import SMALL, Guard
 from dragoman.serving.hosts import Hosts
 from dragoman.serving.limits import Limits
 from tests.serving.conftest import Words
+from tests.waiting import wait_until
 
 ASK = {"q": "a", "source": "en", "target": "fr"}
 
@@ -117,19 +118,21 @@ def test_a_slow_translation_is_given_up(serve):
 
 @pytest.mark.parametrize("format_", [b"text", b"html"])
 def test_who_has_gone_is_not_worked_for(serve, format_):
-    running = serve(Words(seconds=1.0))
+    words = Words(held=True)
+    running = serve(words)
     body = b'{"q": "%s", "source": "en", "target": "fr", "format": "' + format_ + b'"}'
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     first = raw(running.port, head % len(body % b"first") + body % b"first")
-    time.sleep(0.1)
+    assert words.begun.wait(30)
     for number in range(50):
         content = body % str(number).encode()
         raw(running.port, head % len(content) + content).close()
-    time.sleep(0.1)
+    wait_until(lambda: running.answered() == 50)  # the first one waits
+    words.go_on.set()
     assert running.ask("POST", "/translate", ASK)[0] == 200
     assert b"FIRST" in first.recv(2_000)
     first.close()
-    assert sum(len(batch) for batch in running.models[0].batches) == 2
+    assert sum(len(batch) for batch in words.batches) == 2
     assert running.server.queue.tokens == 0
 
 

@@ -1,7 +1,6 @@
 """Texts of all clients are batched; everybody gets their own, in time or not at all."""
 
 import threading
-import time
 from collections import deque
 from concurrent.futures import CancelledError
 
@@ -15,6 +14,7 @@ from dragoman.serving.queue import BATCH, FEW, DeadlinePassed, QueueFull, Transl
 from dragoman.text.tokenizers.tokenizer import EOS_ID
 from tests.report.models import small_model
 from tests.serving.conftest import Words
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
@@ -29,14 +29,23 @@ def queue():
 
 
 def texts_of(future):
-    return [translation.text for translation in future.result(timeout=10)]
+    return [translation.text for translation in future.result(timeout=30)]
+
+
+def busy(queue):
+    """A model whose first batch is being translated, until the test sets `go_on`. All that is submitted waits."""
+    words = Words(held=True)
+    queue.submit(words, ["first"], PLAIN, seconds=60)
+    assert words.begun.wait(30)
+    return words
 
 
 def test_what_waits_is_translated_together_and_each_gets_their_own(queue):
-    words = Words(seconds=0.1)
-    first = queue.submit(words, ["first"], PLAIN, seconds=9)
-    time.sleep(0.05)  # it is being translated now
-    others = [queue.submit(words, [f"a{n}", f"b{n}"], PLAIN, seconds=9) for n in range(20)]
+    words = Words(held=True)
+    first = queue.submit(words, ["first"], PLAIN, seconds=60)
+    assert words.begun.wait(30)
+    others = [queue.submit(words, [f"a{n}", f"b{n}"], PLAIN, seconds=60) for n in range(20)]
+    words.go_on.set()
     assert texts_of(first) == ["FIRST"]
     assert [texts_of(future) for future in others] == [[f"A{n}", f"B{n}"] for n in range(20)]
     assert [len(batch) for batch in words.batches] == [1, 40]
@@ -44,35 +53,39 @@ def test_what_waits_is_translated_together_and_each_gets_their_own(queue):
 
 
 def test_other_models_and_searches_are_batches_of_their_own(queue):
-    one, two = Words(seconds=0.05), Words("fr", "en")
-    queue.submit(one, ["x"], PLAIN, seconds=9)
-    time.sleep(0.02)  # it is being translated now
-    greedy = DecodingConfig(beam_size=1)
-    futures = [
-        queue.submit(*request, seconds=9)
-        for request in ((one, ["a"], PLAIN), (one, ["b"], greedy), (two, ["c"], PLAIN))
-    ]
+    one, two, greedy = busy(queue), Words("fr", "en"), DecodingConfig(beam_size=1)
+    requests = (one, ["a"], PLAIN), (one, ["b"], greedy), (two, ["c"], PLAIN)
+    futures = [queue.submit(*request, seconds=60) for request in requests]
+    one.go_on.set()
     assert [texts_of(future) for future in futures] == [["A"], ["B"], ["C"]]
-    assert one.batches == [["x"], ["a"], ["b"]]
+    assert one.batches == [["first"], ["a"], ["b"]]
 
 
 def test_a_long_request_does_not_keep_a_short_one_waiting(queue):
-    words = Words(seconds=0.05)
-    long = queue.submit(words, ["x" * BATCH] * 20, PLAIN, seconds=30)
-    short = queue.submit(words, ["short"], PLAIN, seconds=30)
+    go_on = threading.Event()
+
+    class SlowWithLongTexts(Words):
+        def translate(self, texts, config, prefixes):
+            if texts != ["short"]:
+                go_on.wait(30)
+            return super().translate(texts, config, prefixes)
+
+    words = SlowWithLongTexts()
+    long = queue.submit(words, ["x" * BATCH] * 20, PLAIN, seconds=60)
+    short = queue.submit(words, ["short"], PLAIN, seconds=60)
     assert texts_of(short) == ["SHORT"]
     assert not long.done()
+    go_on.set()
     assert len(texts_of(long)) == 20
 
 
 def test_what_nobody_waits_for_is_not_translated(queue):
-    words = Words(seconds=0.2)
-    queue.submit(words, ["first"], PLAIN, seconds=9)
-    time.sleep(0.05)
-    gone = queue.submit(words, ["gone"], PLAIN, seconds=9)
-    late = queue.submit(words, ["late"], PLAIN, seconds=0.05)
-    kept = queue.submit(words, ["kept"], PLAIN, seconds=9)
+    words = busy(queue)
+    gone = queue.submit(words, ["gone"], PLAIN, seconds=60)
+    late = queue.submit(words, ["late"], PLAIN, seconds=0)
+    kept = queue.submit(words, ["kept"], PLAIN, seconds=60)
     assert gone.cancel()
+    words.go_on.set()
     assert texts_of(kept) == ["KEPT"]
     with pytest.raises(DeadlinePassed):
         late.result(timeout=5)
@@ -83,77 +96,82 @@ def test_what_nobody_waits_for_is_not_translated(queue):
 
 
 def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
-    translator, steps = Translator(small_model()), []
+    translator, steps, go_on = Translator(small_model()), [], threading.Event()
     with torch.no_grad():
         translator.model.projection.bias[EOS_ID] = -1_000.0  # so each translation has all steps that it may have
     text, sure = "The old house. " * 4, {"split": False, "max_copies": 0, "beam_size": 1}
     config = DecodingConfig(**sure)
     all_steps = len(translator.search([text], config)[0][0].tokens)
-    translator.model.decoder.register_forward_pre_hook(lambda *_: steps.append(time.sleep(0.03)))
+
+    def step(*_):
+        steps.append(1)
+        if len(steps) == 3:
+            go_on.wait(30)
+
+    translator.model.decoder.register_forward_pre_hook(step)
     queue.watch(translator)
 
     def begun(number):
-        queue.submit(Words(seconds=0.1), ["first"], PLAIN, seconds=60)
-        time.sleep(0.05)  # it is being translated now; the others make one batch
+        """Requests that make one batch, whose third step waits until `go_on` is set."""
+        words = busy(queue)
         steps.clear()
+        go_on.clear()
         futures = [queue.submit(translator, [text], config, seconds=60) for _ in range(number)]
-        while len(steps) < 3:
-            time.sleep(0.001)
+        words.go_on.set()
+        wait_until(lambda: len(steps) == 3)
         return futures
 
     for future in begun(2):
         future.cancel()
+    go_on.set()
+    wait_until(lambda: queue.tokens == 0)
     assert texts_of(queue.submit(Words(), ["next"], PLAIN, seconds=60)) == ["NEXT"]
     assert len(steps) < all_steps / 4
     assert queue.tokens == 0
     gone, kept = begun(2)
     gone.cancel()
+    go_on.set()
     assert len(kept.result(timeout=60)[0].tokens) == all_steps == len(steps)
 
 
 def test_more_work_than_can_be_done_is_refused_at_once(queue):
-    words = Words(seconds=0.3)
-    queue.submit(words, ["first"], PLAIN, seconds=9)
-    long = ["word " * 1_000] * 20
-    waiting = [queue.submit(words, long, PLAIN, seconds=9) for _ in range(FEW - 1)]  # so few wait in any case
+    words = busy(queue)
+    long = ["word " * 400] * 20  # texts that are longer still leave the queue of batches, and are not counted
+    waiting = [queue.submit(words, long, PLAIN, seconds=60) for _ in range(FEW - 1)]  # so few wait in any case
     with pytest.raises(QueueFull) as refused:
-        waiting += (queue.submit(words, long, PLAIN, seconds=9) for _ in range(3))
+        waiting += (queue.submit(words, long, PLAIN, seconds=60) for _ in range(3))
     assert 1 <= refused.value.seconds < 600
     assert queue.overload() == 0  # for those who ask for little
-    short = [queue.submit(words, ["short " * 40], PLAIN, seconds=9) for _ in range(8)]
+    short = [queue.submit(words, ["short " * 40], PLAIN, seconds=60) for _ in range(8)]
     with pytest.raises(QueueFull) as refused:
-        short += (queue.submit(words, ["short " * 40], PLAIN, seconds=9) for _ in range(300))
+        short += (queue.submit(words, ["short " * 40], PLAIN, seconds=60) for _ in range(300))
     assert 1 <= refused.value.seconds < 60
     assert queue.overload() >= 1
     for future in waiting:
         future.cancel()
+    words.go_on.set()
     assert texts_of(short[0]) == ["SHORT " * 40]
 
 
 def test_short_texts_of_falling_lengths_are_refused_like_others(queue):
-    words = Words(seconds=0.3)
-    queue.submit(words, ["first"], PLAIN, seconds=9)
+    words = busy(queue)
     texts = ("x" * length for length in range(6_000, 40, -40))  # each a little shorter than all before it
     with pytest.raises(QueueFull):
-        deque(queue.submit(words, [text], PLAIN, seconds=9) for text in texts)
+        deque(queue.submit(words, [text], PLAIN, seconds=60) for text in texts)
     assert queue.overload() >= 1
+    words.go_on.set()
 
 
 def test_short_texts_come_before_long_ones_every_second_time(queue):
-    gate = threading.Event()
+    def are_split():
+        with queue._changed:
+            return not (queue._unsplit or queue._splitting)
 
-    class Gated(Words):
-        def translate(self, texts, config, prefixes):
-            gate.wait(30)
-            return super().translate(texts, config, prefixes=prefixes)
-
-    words = Gated()
-    queue.submit(words, ["first"], PLAIN, seconds=60)
+    words = busy(queue)
     long = [queue.submit(words, [f"{name} " * 900] * 8, PLAIN, seconds=60) for name in "abc"]
-    while queue._unsplit or queue._splitting:  # by a thread of its own
-        time.sleep(0.001)
+    wait_until(are_split)  # long requests wait for a turn only when a thread of their own has split them
     short = [queue.submit(words, [f"short {number}"], PLAIN, seconds=60) for number in range(4)]
-    gate.set()
+    words.go_on.set()
     for future in (*short, *long):
         future.result(timeout=30)
     kinds = ["short" if batch[0].startswith("short") else "long" for batch in words.batches[1:]]
@@ -181,10 +199,11 @@ def test_a_text_that_fails_fails_nobody_else(queue):
                 raise DataError("This text is bad.")
             return super().translate(texts, config, prefixes)
 
-    words = Picky(seconds=0.1)
-    first = queue.submit(words, ["first"], PLAIN, seconds=9)
-    time.sleep(0.05)  # it is being translated now
-    others = [queue.submit(words, [text], PLAIN, seconds=9) for text in ("one", "bad", "two")]
+    words = Picky(held=True)
+    first = queue.submit(words, ["first"], PLAIN, seconds=60)
+    assert words.begun.wait(30)
+    others = [queue.submit(words, [text], PLAIN, seconds=60) for text in ("one", "bad", "two")]
+    words.go_on.set()
     assert [texts_of(future) for future in (first, others[0], others[2])] == [["FIRST"], ["ONE"], ["TWO"]]
     with pytest.raises(DataError, match="is bad"):
         others[1].result(timeout=5)

@@ -12,6 +12,7 @@ from dragoman.serving.limits import Limits, Refusal
 from dragoman.serving.server import in_turn
 from dragoman.storage.memory import Memory
 from tests.serving.conftest import Words, multipart, serve  # noqa: F401
+from tests.waiting import wait_until
 
 AUTO = {"source": "auto", "target": "fr"}
 GERMAN = "Guten Morgen, wie geht es Ihnen heute?"
@@ -96,18 +97,19 @@ def test_the_texts_of_a_request_are_compared_with_the_memory_for_a_limited_time(
 
 
 def test_work_on_many_texts_ends_with_the_text_during_which_nobody_waits_any_more():
-    done, begun = [], threading.Event()
+    done, begun, cancelled = [], threading.Event(), threading.Event()
 
     def work(text):
         done.append(text)
         begun.set()
-        time.sleep(0.1)
+        cancelled.wait(30)
 
     async def ask():
         task = asyncio.create_task(in_turn(work, ["text"] * 100))
         await asyncio.to_thread(begun.wait)
         task.cancel()
         await asyncio.wait([task])
+        cancelled.set()
 
     asyncio.run(ask())
     assert len(done) <= 2
@@ -142,13 +144,14 @@ def test_documents_that_are_fetched_late_make_room(serve):  # noqa: F811
 
 
 def test_a_document_that_is_being_translated_is_not_dropped_for_another_one(serve):  # noqa: F811
-    running = serve(Words(seconds=2.0), limits=Limits(documents=2))
+    words = Words(held=True)
+    running = serve(words, limits=Limits(documents=2))
     kind, form = multipart({"source_lang": "en", "target_lang": "fr"}, "a.txt", b"a house")
     uploads = [running.ask("POST", "/v2/document", form, Content_Type=kind) for _ in range(3)]
     assert [status for status, _, _ in uploads] == [200, 200, 503]
     assert int(uploads[2][2]["retry-after"]) > 0
+    words.go_on.set()
     for _, told, _ in uploads[:2]:
         path, key = f"/v2/document/{told['document_id']}", {"document_key": told["document_key"]}
-        while running.ask("POST", path, key)[1]["status"] == "translating":
-            time.sleep(0.1)
+        wait_until(lambda path=path, key=key: running.ask("POST", path, key)[1]["status"] != "translating")
         assert running.ask("POST", f"{path}/result", key)[1] == b"A HOUSE"

@@ -28,6 +28,7 @@ from dragoman.system.helpers import HelperDied, Helpers
 from dragoman.text.tokenizers.tokenizer import EOS_ID
 from tests.report.models import small_model
 from tests.serving.conftest import Running, Words, multipart, serve  # noqa: F401
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
@@ -67,10 +68,11 @@ def test_a_text_is_translated_in_units_with_the_result_that_a_translator_gives(q
     ids=["text", "prefix"],
 )
 def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
-    translator = endless()
+    translator, begun = endless(), threading.Event()
+    translator.model.decoder.register_forward_pre_hook(lambda *_: begun.set())
     queue.watch(translator)
     long = queue.submit(translator, [text], WHOLE, seconds=600, prefixes=[prefix])
-    time.sleep(0.2)
+    assert begun.wait(30)
     for _ in range(3):
         assert queue.submit(Words(), ["short"], PLAIN, seconds=60).result()[0].text == "SHORT"
     assert not long.done()
@@ -80,10 +82,16 @@ def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
 def test_a_batch_that_takes_too_long_makes_place_and_is_done_again(queue):
     translator, text = endless(), "The old house. " * 4
     expected = translator.translate([text], WHOLE)[0].text
-    translator.model.decoder.register_forward_pre_hook(lambda *_: time.sleep(0.02))
+    begun = threading.Event()
+
+    def slow_step(*_):
+        begun.set()
+        time.sleep(0.02)
+
+    translator.model.decoder.register_forward_pre_hook(slow_step)
     queue.watch(translator)
     slow = queue.submit(translator, [text], WHOLE, seconds=600)
-    time.sleep(0.1)
+    assert begun.wait(30)
     assert queue.submit(Words(), ["short"], PLAIN, seconds=60).result()[0].text == "SHORT"
     assert not slow.done()
     assert slow.result()[0].text == expected
@@ -151,9 +159,8 @@ def test_nothing_is_translated_of_a_document_whose_client_has_gone(serve, name, 
                 % (route.encode(), kind.encode(), len(body))
                 + body
             )
-            while len(running.models[0].batches) == before:
-                time.sleep(0.01)
-        time.sleep(1.5)
+            wait_until(lambda before=before: len(running.models[0].batches) > before)
+        time.sleep(1.5)  # long enough for three more batches
         assert len(running.models[0].batches) <= before + 2
         assert running.server.queue.tokens == 0
         helpers = running.server.background._helpers.values()
@@ -175,21 +182,23 @@ def test_a_document_that_is_read_for_a_client_who_has_gone_is_read_no_further(se
     head = b"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
     with socket.create_connection(("127.0.0.1", running.port)) as client:
         client.sendall(head % (kind.encode(), len(body)) + body)
-        time.sleep(0.5)
+        wait_until(lambda: any(map(_is_waiting, _document_threads())))
         assert not ended.is_set()
     assert ended.wait(10)
-    jobs = [thread for thread in threading.enumerate() if thread.name.startswith("document")]
-    until = time.monotonic() + 10
-    while background._threads[DOCUMENTS]._work_queue.qsize() or any(map(_is_waiting, jobs)):
-        assert time.monotonic() < until, "the process goes on"
-        time.sleep(0.05)
+    jobs = _document_threads()
+    wait_until(lambda: not (background._threads[DOCUMENTS]._work_queue.qsize() or any(map(_is_waiting, jobs))))
 
 
-def _is_waiting(thread):
-    """Whether a thread waits for the answer of a process."""
+def _document_threads():
+    """The threads that wait for processes which read documents."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("document")]
+
+
+def _is_waiting(thread, function="_converse"):
+    """Whether a thread is in a function; by default the one that waits for the answer of a process."""
     frame = sys._current_frames().get(thread.ident)
     while frame:
-        if frame.f_code.co_name == "_converse":
+        if frame.f_code.co_name == function:
             return True
         frame = frame.f_back
     return False
@@ -259,13 +268,12 @@ def test_nobody_waits_for_a_process_to_be_forked_who_kills_one():
     job = helpers.job()
     running = threading.Thread(target=_killed, args=(job,))
     running.start()
-    while job._helper is None:
-        time.sleep(0.01)
+    wait_until(lambda: job._helper)
     with helpers._forking:  # as long as a busy machine takes
         waiting = helpers.job()
         begun = threading.Thread(target=_killed, args=(waiting,))
         begun.start()
-        time.sleep(0.1)
+        wait_until(lambda: _is_waiting(begun, "_take"))
         for each in (job, waiting):
             killing = threading.Thread(target=each.kill)
             killing.start()
@@ -384,7 +392,7 @@ def test_closing_ends_what_is_read_at_once():
 
     ended = threading.Thread(target=read)
     ended.start()
-    time.sleep(0.5)
+    wait_until(lambda: _is_waiting(ended))
     background.close()
     ended.join()
     queue.close()
@@ -405,7 +413,7 @@ def test_a_killed_looker_is_followed_by_another(serve, path):  # noqa: F811
     first = running.ask("POST", "/explore", asked)
     (helper,) = inspector._helpers._idle
     os.kill(helper.process, signal.SIGKILL)
-    time.sleep(0.2)
+    helper.connection.poll(30)  # until its end is noticed
     statuses = [running.ask("POST", "/explore", asked)[0] for _ in range(2)]
     assert (statuses[1], {*statuses} <= {200, 503}) == (200, True)
     assert running.ask("POST", "/explore", asked)[:2] == first[:2]

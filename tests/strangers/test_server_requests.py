@@ -16,6 +16,7 @@ from dragoman.serving.hosts import Hosts, read_name, read_origin
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.storage.memory import Memory, _mark
 from tests.serving.conftest import Words, multipart, serve  # noqa: F401
+from tests.waiting import wait_until
 
 ASK = {"q": "a", "source": "en", "target": "fr"}
 GOOD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -298,7 +299,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(serve, tmp_path, monk
         client.connect(("127.0.0.1", running.port))
         client.sendall(b"GET /memory.tsv HTTP/1.1\r\nHost: localhost\r\n\r\n")
         clients.append(client)
-    time.sleep(4.0)
+    wait_until(lambda: running.answered() == len(clients))
     for client in clients:
         size = 0
         with suppress(OSError), client:
@@ -327,14 +328,14 @@ def test_the_memory_of_all_requests_together_is_bounded(serve):  # noqa: F811
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + b" " * 150_000
     first = socket.create_connection(("127.0.0.1", running.port))
     first.sendall(head)
-    time.sleep(0.5)
-    status, told, answer = running.ask("POST", "/translate", ASK | {"more": "x" * 200_000})
+    large = ASK | {"more": "x" * 200_000}
+    wait_until(lambda: running.ask("POST", "/translate", large)[0] != 200)
+    status, told, answer = running.ask("POST", "/translate", large)
     assert (status, answer["retry-after"]) == (503, "1")
     assert "no room" in told["error"]
     with socket.create_connection(("127.0.0.1", running.port)) as second:
         second.sendall(head)
-        time.sleep(0.5)
+        time.sleep(0.5)  # time to arrive
         assert running.ask("POST", "/translate", ASK)[0] == 200  # small ones have room of their own
     first.close()
-    time.sleep(0.2)
-    assert running.ask("POST", "/translate", ASK | {"more": "x" * 200_000})[0] == 200
+    wait_until(lambda: running.ask("POST", "/translate", large)[0] == 200)

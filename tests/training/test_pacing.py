@@ -32,7 +32,7 @@ def runs(tmp_path: Path) -> Runs:
 def test_the_last_step_is_known_before_it_is_taken(runs: Runs, choices: dict[str, int], steps: int | None):
     trainer, _ = runs.trainer(validate_every=100, **choices)
     trainer.train()
-    assert trainer.pacing.last_step == trainer.progress.step
+    assert trainer.pacing.step_limit == trainer.progress.step
     assert steps is None or trainer.progress.step == steps
 
 

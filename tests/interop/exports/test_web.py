@@ -139,8 +139,7 @@ def model(tmp_path_factory) -> Path:
         "model.num_decoder_layers=2", "tokenizer.vocab_size=400", "tokenizer.placeholders=false",
         "training.max_steps=60", "data.languages=[en,fr]",
     ]  # fmt: skip
-    config, bitext = plan_run(["builtin:grammar:2000"], recipe="tiny", settings=parse_settings(settings))
-    start_run(bitext, config, path, listener=Display(quiet=True))
+    train_run(path, "builtin:grammar:2000", settings=settings)
     return path
 
 

@@ -279,10 +279,9 @@ def test_damaged_files_end_in_a_sentence_or_are_left_out(marian_folder, tmp_path
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path):
     import_pretrained(marian_folder, tmp_path / "base")
-    (tmp_path / "own.tsv").write_text("".join(f"« A cat {n} » …\tUn chat {n}\n" for n in range(40)), encoding="utf-8")
+    own = write_pairs(tmp_path / "own.tsv", [(f"« A cat {n} » …", f"Un chat {n}") for n in range(40)])
     settings = [f"finetune.model={tmp_path / 'base'}", "training.max_steps=2", "data.held_out=3", "training.warmup=1"]
-    config, bitext = plan_run([str(tmp_path / "own.tsv")], recipe=None, settings=parse_settings(settings))
-    start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True))
+    train_run(tmp_path / "run", own, settings=settings, recipe=None)
     base = ModelDirectory.load(tmp_path / "base")
     data = PreparedData.open(
         tmp_path / "run/run/data", plan_resume(tmp_path / "run", parse_settings(["training.max_steps=3"]))

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with pairs and with sentences, some of which are targets of the pairs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pieces, "AT_ONCE", 50)
-    Path("pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
+    write_pairs(Path("pairs.tsv"), PAIRS)
     known = [target for _, target in PAIRS]
     lines = [*OTHERS, *known, "", *OTHERS[:5] * 200]
     Path("news.fr").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -49,9 +49,7 @@ def teacher(tmp_path_factory) -> Path:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(pieces, "AT_ONCE", 50)
-    path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
-    return str(path)
+    return str(write_pairs(tmp_path / "pairs.tsv", PAIRS))
 
 
 def own_vocabulary() -> list[str]:
@@ -98,7 +96,7 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
     """By SIGTERM while it translates, and by Ctrl-C while it trains; from another folder."""
     monkeypatch.chdir(tmp_path)
     Path("own.yaml").write_text("size: tiny\n")
-    Path("test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS[:9]), encoding="utf-8")
+    write_pairs(Path("test.tsv"), PAIRS[:9])
     options = ["--data", data, "--test", "test.tsv", "--recipe", "own.yaml", "--choose", "best", "--quiet", *SMALL]
     assert dragoman("distill", teacher, tmp_path / "whole", *options)[0] == 0
     windows, step, translated, steps = BulkTranslator.windows, Trainer.train_step, [], []
@@ -275,13 +273,11 @@ def coined(count: int, seed: int) -> list[tuple[str, str]]:
 @pytest.mark.slow
 def test_a_student_says_what_its_teacher_says_on_most_sentences(dragoman, tmp_path):
     """Where people would choose among translations, the teacher mostly takes the same one."""
-    data = tmp_path / "pairs.tsv"
-    data.write_text("".join(f"{source}\t{target}\n" for source, target in coined(2000, 1)))
+    data = write_pairs(tmp_path / "pairs.tsv", coined(2000, 1))
     size = ["model.d_model=48", "model.d_ff=96", "model.num_heads=4", "tokenizer.kind=word"]
     limits = ["training.max_steps=400", "training.max_tokens=1024", "training.validate_every=200", "data.held_out=50"]
     layers = ["model.num_encoder_layers=2", "model.num_decoder_layers=2"]
-    config, pairs = plan_run([str(data)], recipe="tiny", settings=parse_settings([*size, *layers, *limits]))
-    start_run(pairs, config, tmp_path / "teacher", listener=Display(quiet=True))
+    train_run(tmp_path / "teacher", data, settings=[*size, *layers, *limits])
     command = ["distill", tmp_path / "teacher", tmp_path / "edge", "--data", data, "--choose", "best"]
     code, _, err = dragoman(*command, *size, "model.num_encoder_layers=3", *limits)
     assert code == 0, err
