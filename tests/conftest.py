@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jaxtyping
@@ -20,12 +21,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where a test has two threads all the same, one that waits must not keep a core from the other tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Where there are tensors and arrays, annotations are checked on every call that a test makes, shapes included.
-# An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates itself.
+# Where there are tensors and arrays, annotations are checked on every call that the tests of these folders make, shapes
+# included. An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates.
 CHECKED = ("model", "training", "decoding", "evaluation", "report", "data.batching", "data_check")
+CHECKING = {"model", "training", "decoding", "evaluation", "report", "data", "data_check"}
+"""Folders of tests that check annotations. Other tests run whole programs, which checks make several times slower."""
 LONG = {
     "test_cli", "test_exporting", "test_checkpoints", "test_finetuning", "test_languages", "test_pretrained",
     "test_docs", "test_train", "test_openapi", "test_translator", "test_parallel", "test_resuming", "test_copies",
+    "test_api", "test_listener",
 }  # fmt: skip
 BEARTYPE = """beartype.beartype(conf=beartype.BeartypeConf(
     is_pep484_tower=True, hint_overrides=beartype.FrozenDict({beartype.typing.Self: object})
@@ -46,6 +50,15 @@ def little_is_searched_for_garbage() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def annotations_are_checked_by_the_tests_of_some_folders(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As users run it elsewhere, and quicker."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", folder not in CHECKING)
+        yield
 
 
 @pytest.fixture

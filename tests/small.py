@@ -8,9 +8,11 @@ import torch
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import parse_settings
+from dragoman.data.pair_file import PairFile
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.runs.plan import plan_run
+from dragoman.runs.prepared import PreparedFolder
 from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.terminal import Display

@@ -23,11 +23,10 @@ from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext
 from dragoman.errors import ResourceError, quoted
 from dragoman.interop.imports.notebooks import read_weights
-from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.optional import requirements
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import small_directory
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG = "very " * 80
@@ -366,9 +365,7 @@ def write_data(path: Path, pairs: list[tuple[str, str]]) -> None:
 def write_models(path: Path, pairs: list[tuple[str, str]]) -> None:
     """`model` is whole; each of the others has one fault."""
     tokenizer = Tokenizer.train((source for source, _ in pairs), vocab_size=300)
-    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
-    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, **sizes)
-    model = ModelDirectory(Transformer(config), tokenizer, tokenizer)
+    model = small_directory(tokenizer)
     for fault in ("", "-newer", "-key", "-text", "-cut", "-damaged", "-weightless", "-wordless"):
         model.save(path / f"model{fault}")
     weights = (path / "model" / "model.safetensors").read_bytes()

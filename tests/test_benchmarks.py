@@ -7,13 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-import torch
 
 from benchmarks import environment
 from dragoman.data.bitext import Bitext
-from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import small_directory
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT.parent / "shared" / "notebooks" / "B-postnorm-pytorch.txt"
@@ -62,13 +60,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(tmp_path_factory: pytest.TempPathFactory, corpus: Path) -> Path:
     """A model directory of Marian's architecture, untrained."""
     tokenizer = Tokenizer.train((corpus / "a.en").read_text().split("\n"), vocab_size=307)
-    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
-    layers = {"d_model": 16, "d_ff": 24, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    sizes = {"d_model": 16, "d_ff": 24, "num_heads": 2}
     marian = {"norm_order": "post", "positions": "sinusoidal-concatenated", "projection_bias": True}
-    torch.manual_seed(5)
     folder = tmp_path_factory.mktemp("model")
-    network = Transformer(TransformerConfig(**sizes, **layers, **marian, share_embeddings=True))
-    ModelDirectory(network, tokenizer, tokenizer).save(folder)
+    small_directory(tokenizer, seed=5, **sizes, **marian, share_embeddings=True).save(folder)
     return folder
 
 

@@ -40,8 +40,7 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.data.readers.files import PACK
 from tests.documents import samples
 from tests.documents.engines import SAME, translated
-
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+from tests.small import small_directory
 
 
 def often(quick: int, slow: int) -> pytest.MarkDecorator:
@@ -192,9 +191,7 @@ def test_a_wrong_header_of_weights_is_refused_with_little_time_and_memory(
 ):
     monkeypatch.setattr(model_directory, "REPLACING", 0.0)  # no wait for a model that is being replaced
     tokenizer = Tokenizer.train((source for source, _ in Bitext.open("builtin:grammar:50")), vocab_size=300)
-    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
-    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, **sizes)
-    ModelDirectory(Transformer(config), tokenizer, tokenizer).save(tmp_path)
+    small_directory(tokenizer).save(tmp_path)
     file = tmp_path / "model.safetensors"
     whole = file.read_bytes()
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from dragoman.data.bitext import Bitext
+from tests.small import MODEL_SETTINGS
 
 LAUNCH = Path(__file__).parents[1] / "launch"
 SMALL = [

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import errors
+from tests.small import MODEL_SETTINGS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux stands in for the others")
 ROOT = Path(__file__).parents[1]

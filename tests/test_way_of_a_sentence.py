@@ -21,6 +21,7 @@ from dragoman.config.settings import parse_settings
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.terminal import Display
+from tests.small import MODEL_SETTINGS
 
 PACKAGE = str(Path(dragoman.__file__).parent) + "/"
 MARK = "zyzzyva"  # often enough in the pair below to be a token of its own

@@ -27,8 +27,6 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.locks import lock
 from tests.cli.test_translation import save_model
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-
 LINES = [source for source, _ in Bitext.open("builtin:grammar:400")]
 PACK = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress, ".zst": zstd.compress}
 UNPACK = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress, ".zst": zstd.decompress}

@@ -20,8 +20,6 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from tests.cli.test_translation import save_model
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "launch" / "ray_translate.py"
 LINES = [source for source, _ in Bitext.open("builtin:grammar:40")]

@@ -24,6 +24,7 @@ from dragoman import cli
 from dragoman.cli.app import Command, Group, describe
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
+from tests.small import MODEL_SETTINGS, write_pairs
 from tests.waiting import wait_until
 from tools import make_docs
 
@@ -89,7 +90,6 @@ def test_torchrun_starts_a_killed_run_again_and_it_ends_with_the_same_losses(pai
 
 
 @pytest.mark.parametrize("ranks", ["1", "2"])
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, dragoman, monkeypatch, ranks: str):
     """It waits for no other rank."""
     monkeypatch.setattr("torch.distributed.init_process_group", lambda *_, **__: pytest.fail("it waits for others"))
@@ -453,7 +453,6 @@ def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs,
         pytest.param(signal.SIGUSR1, 1, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_signal_saves_and_the_resumed_run_has_the_same_bits(
     pairs, dragoman, tmp_path, monkeypatch, request, number: int, threads: int
 ):

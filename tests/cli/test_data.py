@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.data.builtin.grammar import generate
+from tests.small import write_pairs
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import torch
 from dragoman import cli
 from tests.interop.notebook_tokenizers import keras_words, word_level
 from tests.interop.notebooks import SOURCES, TARGETS, make
+from tests.small import write_pairs
 
 
 class Hostile:

@@ -12,7 +12,6 @@ from tests.report.models import small_model
 
 TEXT = "The red house is old."
 FULL = "/dev/full"
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
 
 @pytest.fixture(scope="module")

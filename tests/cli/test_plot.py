@@ -14,8 +14,6 @@ from dragoman.system.seals import seal
 from tests.report.models import small_model
 from tests.report.runs import steps, validation
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-
 PAGE = (Path(__file__).parents[2] / "docs" / "pictures.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^dragoman (plot .*)$", PAGE, re.MULTILINE)
 

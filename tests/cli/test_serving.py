@@ -21,8 +21,6 @@ import pytest
 from tests.cli.test_translation import save_model
 from tests.serving.conftest import multipart
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:

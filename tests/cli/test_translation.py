@@ -21,8 +21,7 @@ from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 from tests.decoding.legible import legible
-
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+from tests.small import write_pairs
 
 PAIRS = list(Bitext.open("builtin:grammar:31"))
 LINES = [source for source, _ in PAIRS[:3]]

@@ -16,7 +16,6 @@ from dragoman.config.training import TrainingConfig
 from dragoman.errors import DataError, UsageError, did_you_mean
 
 RECIPES = Path(dragoman.recipes.__file__).parent
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 
 
 def test_nothing_given_is_all_defaults():

@@ -92,7 +92,12 @@ def test_bom_and_carriage_returns_of_windows_are_no_text(tmp_path: Path) -> None
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0"))
 
 
-@given(pairs=st.lists(st.tuples(text, text), min_size=1).filter(lambda pairs: not all(map(language_of, pairs[0]))))
+def begins_with_codes(pairs: list[tuple[str, str]]) -> bool:
+    """Whether the first pair is two languages, which the reader takes for names of columns, whatever is around them."""
+    return all(language_of(side.strip()) for side in pairs[0])
+
+
+@given(pairs=st.lists(st.tuples(text, text), min_size=1).filter(lambda pairs: not begins_with_codes(pairs)))
 @same_folder
 def test_what_is_written_as_tsv_is_read_again(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
     first = pairs[0][0].removeprefix("\ufeff")

@@ -16,6 +16,7 @@ from dragoman.cli import app
 from dragoman.config.recipes import recipe_names
 from dragoman.config.section import Section
 from dragoman.data.bitext import Bitext
+from tests.small import write_pairs
 from tools import make_docs
 from tools.draw_house import PICTURE, imported, picture, reduced
 from tools.pages import DOCS
@@ -57,7 +58,6 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_every_dragoman_command_of_the_first_pages_runs(folder, dragoman, monkeypatch):
     """In their order, on small files; training is limited to three steps."""
     assert len(commands()) >= 12
@@ -76,7 +76,6 @@ def test_every_dragoman_command_of_the_first_pages_runs(folder, dragoman, monkey
         assert (folder / output).read_text(encoding="utf-8").count("\n") == 20
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_the_python_of_the_first_pages_runs(folder, monkeypatch):
     more = [(ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("python", "documents")]
     pages = [*FIRST_PAGES, *more]

@@ -12,12 +12,10 @@ from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData, prepare
 from dragoman.interop.imports.styles import STYLES
-from dragoman.runs import train as run
-from dragoman.runs.plan import plan_run
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.terminal import Display
 from dragoman.text.characters import folded
+from tests.small import MODEL_SETTINGS, plan, train_run, write_pairs
 
 RECIPES = {style: f"notebook-{style}" for style in STYLES}
 SMALL = [
@@ -51,7 +49,6 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
 @pytest.mark.parametrize(
     "style", ["prenorm", *(pytest.param(style, marks=pytest.mark.slow) for style in STYLES if style != "prenorm")]
 )
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_each_recipe_makes_a_model_that_is_scored(tmp_path: Path, style: str):
     pairs = write_pairs(tmp_path / "pairs.tsv", Bitext.open("builtin:grammar:60"))
     data = "builtin:random:5" if style == "postnorm" else pairs

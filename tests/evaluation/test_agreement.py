@@ -14,12 +14,10 @@ from dragoman.data.preparation import split_off
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation import agreement
-from dragoman.runs.plan import plan_run
 from dragoman.runs.prepared import prepare_folder
-from dragoman.runs.train import start_run
 from dragoman.system import processes
-from dragoman.terminal import Display
 from tests.runs.test_train import SMALL
+from tests.small import plan, train_run, write_pairs
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 PAIRS = list(generate(211, seed=3))

@@ -13,10 +13,11 @@ from dragoman.errors import DataError
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.scores import score
-from dragoman.model import Transformer, TransformerConfig
+from dragoman.model import Transformer
 from dragoman.text.preprocessing import Preprocessor, SourceStyle
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
+from tests.small import small_model
 
 SOURCE_VOCAB, TARGET_VOCAB = 31, 43
 PAIRS = [
@@ -29,10 +30,8 @@ PAIRS = [
 
 
 def tiny_model(**choices) -> Transformer:
-    sizes = {"source_vocab_size": SOURCE_VOCAB, "target_vocab_size": TARGET_VOCAB}
-    widths = {"d_model": 22, "d_ff": 17, "num_heads": 2, "num_encoder_layers": 1}
-    torch.manual_seed(5)
-    return Transformer(TransformerConfig(**(sizes | widths | {"num_decoder_layers": 1} | choices))).eval()
+    sizes = {"target_vocab_size": TARGET_VOCAB, "d_model": 22, "d_ff": 17, "num_heads": 2}
+    return small_model(SOURCE_VOCAB, seed=5, **(sizes | choices)).eval()
 
 
 def random_batch(rows: int, source_length: int, target_length: int, *, seed: int) -> Batch:

@@ -5,9 +5,9 @@ from functools import cache
 import torch
 
 from dragoman.data.bitext import Bitext
-from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
+from tests import small
 
 SOURCE, TARGET = "The unbelievably red house is old.", "La maison incroyablement rouge est vieille."
 HEADS = 3
@@ -23,12 +23,9 @@ def learnt_tokenizer() -> Tokenizer:
 def small_model(tokenizer: Tokenizer | None = None, **choices) -> ModelDirectory:
     """Its tokenizer, if none is given, knows the grammar's commonest words; others are in several pieces."""
     tokenizer = tokenizer or learnt_tokenizer()
-    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
-    torch.manual_seed(11)
-    config = TransformerConfig(
-        **sizes, **LAYERS, **choices, d_model=7 * 2 * HEADS, d_ff=29, num_heads=HEADS, dropout=0.5, projection_bias=True
-    )
-    model = Transformer(config).eval()
+    sizes = {"d_model": 7 * 2 * HEADS, "d_ff": 29, "num_heads": HEADS} | LAYERS
+    model = small.small_model(tokenizer.vocab_size, seed=11, **sizes, **choices, dropout=0.5, projection_bias=True)
+    model.eval()
     with torch.no_grad():
         model.projection.bias[EOS_ID] = 2.0  # translations of several lengths, not all up to the limit
     return ModelDirectory(model, tokenizer, tokenizer, "en", "fr")

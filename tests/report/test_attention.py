@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-import torch
 
-from dragoman.model import Transformer, TransformerConfig
+from dragoman.model import Transformer
 from dragoman.report import WordAttention, most_reordered, word_attention
 from dragoman.report.attention import Axis
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from tests.report.runs import attention_of, words
+from tests.small import small_model
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +21,7 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def model(tokenizer) -> Transformer:
-    torch.manual_seed(3)
-    size = tokenizer.vocab_size
-    sizes = {"source_vocab_size": size, "target_vocab_size": size, "d_model": 26, "d_ff": 17}
-    layers = {"num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 3}
-    return Transformer(TransformerConfig(**sizes, **layers, dropout=0.5))
+    return small_model(tokenizer.vocab_size, d_model=26, d_ff=17, num_heads=2, num_decoder_layers=3, dropout=0.5)
 
 
 def attention(model: Transformer, tokenizer: Tokenizer, source: str, target: str) -> WordAttention:
@@ -135,11 +131,7 @@ def test_the_example_is_the_sentence_whose_words_change_places():
 
 
 def test_a_translation_that_fills_all_positions_is_read_as_far_as_they_go(tokenizer):
-    size = tokenizer.vocab_size
-    config = TransformerConfig(
-        source_vocab_size=size, target_vocab_size=size, d_model=26, d_ff=17, num_heads=2, num_encoder_layers=1,
-        num_decoder_layers=1, positions="learned", max_positions=5,
-    )  # fmt: skip
-    result = attention(Transformer(config), tokenizer, "the cat " * 9, "le chat " * 9)
+    model = small_model(tokenizer.vocab_size, positions="learned", max_positions=5)
+    result = attention(model, tokenizer, "the cat " * 9, "le chat " * 9)
     assert result.source_words[-1] == result.target_words[-1] == "</s>"
     assert len(result.target_words) <= 5

@@ -12,9 +12,9 @@ import dragoman
 from dragoman.errors import DataError, UsageError
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Deaf
+from tests.small import SIZES
 
 PAIRS = [(f"the number {n} house is red", f"la maison numéro {n} est rouge") for n in range(120)]
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 SMALL = {
     "tokenizer": {"vocab_size": 300},
     "data": {"held_out": 5},

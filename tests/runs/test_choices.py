@@ -2,13 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import parse_settings
+from dragoman.config.training import TrainingConfig
 from dragoman.model import TransformerConfig
-from dragoman.runs.choices import DECISIONS, Resources, choose, choose_size
+from dragoman.runs.choices import DECISIONS, SCHEDULE_WORDS, Resources, choose, choose_size
 
 PAIR = 30
 """Tokens of a caption and its translation."""
@@ -155,3 +157,7 @@ def test_each_decision_fills_in_a_setting_and_names_what_it_rests_on(decision):
     follows = trials[trials.index("What follows from all of them") :]
     for name in re.findall(r"\*(.+?)\*", decision.reason):
         assert f"*{name}" in follows, name
+
+
+def test_every_schedule_is_said_in_words():
+    assert set(SCHEDULE_WORDS) == set(get_args(TrainingConfig.model_fields["schedule"].annotation))

@@ -21,8 +21,8 @@ from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
 from tests.interop import pretrained_models
 from tests.runs.test_train import SMALL, small_run
+from tests.small import plan, write_pairs
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 KEPT = [setting for setting in SMALL if setting.startswith(("training.", "data.", "decoding."))]
 OWN = list(Bitext.open("builtin:grammar:60:valid"))
 

@@ -14,9 +14,9 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
 from dragoman.runs.finetune import refuse_unknown_targets
-from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.plan import plan_resume
 from dragoman.runs.prepared import prepare_folder
-from dragoman.runs.train import resume_run, start_run
+from dragoman.runs.train import resume_run
 from dragoman.serving.limits import Refusal
 from dragoman.serving.server import Server
 from dragoman.serving.text_request import TextRequest
@@ -27,8 +27,8 @@ from dragoman.terminal import Display
 from dragoman.text.characters import cut_label
 from dragoman.text.labels import label, name_of
 from tests.runs.test_train import SMALL
+from tests.small import train_run
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 TEXT = "The <2de> red house is old."
 MODEL = [setting for setting in SMALL if setting.startswith(("model.", "tokenizer.", "training."))]
 

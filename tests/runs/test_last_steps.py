@@ -75,7 +75,6 @@ def described(tmp_path, monkeypatch, warnings):
     return describe
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 @pytest.mark.parametrize("trouble", TROUBLES, ids=name_of)
 @pytest.mark.parametrize(
     ("name", "missing", "words"),

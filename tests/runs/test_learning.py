@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config.settings import parse_settings
-from dragoman.runs.plan import plan_run
-from dragoman.runs.train import start_run
-from dragoman.terminal import Display
+from tests.small import train_run, write_pairs
 
 SETTINGS = [
     "model.d_model=64", "model.d_ff=128", "model.num_heads=4", "model.num_encoder_layers=2",
@@ -19,7 +16,6 @@ SETTINGS = [
 
 # The bounds of perplexity and BLEU are those of Sockeye's tests of the same tasks.
 @pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked")
 @pytest.mark.parametrize(("answer", "steps", "perplexity", "bleu"), [(list, 800, 1.02, 98), (sorted, 1000, 1.03, 97)])
 def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perplexity: float, bleu: float):
     seed = random.SystemRandom().randrange(10_000)
@@ -35,7 +31,6 @@ def test_digits_are_copied_and_sorted(tmp_path: Path, answer, steps: int, perple
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_one_model_follows_the_token_of_the_target_language(tmp_path: Path):
     """The same digits are copied into one language and sorted into the other; every source is trained on with both."""
     dice, path = random.Random(1), tmp_path / "digits.tsv"

@@ -4,14 +4,14 @@ import warnings
 
 import pytest
 
-from dragoman.config.settings import parse_settings
-from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.plan import plan_resume
 from dragoman.runs.train import resume_run, start_run
 from dragoman.system.listener import Listener
+from tests.small import MODEL_SETTINGS, plan
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 SMALL = [
-    *MODEL_SETTINGS, "tokenizer.vocab_size=300", "data.held_out=10", "decoding.beam_size=1", "training.validate_every=3",
+    *MODEL_SETTINGS, "tokenizer.vocab_size=300", "data.held_out=10", "decoding.beam_size=1",
+    "training.validate_every=3",
 ]  # fmt: skip
 
 

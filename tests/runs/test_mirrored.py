@@ -7,11 +7,9 @@ import fsspec
 import pytest
 
 from dragoman.config.run import RunConfig
-from dragoman.config.settings import parse_settings
 from dragoman.errors import ResourceError, UsageError
 from dragoman.runs import train as run
 from dragoman.runs.mirrored import fetch_run
-from dragoman.runs.plan import plan_run
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.mirror import Mirror
@@ -19,6 +17,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
 from tests.runs.test_train import SMALL
+from tests.small import plan
 
 QUIET = Display(quiet=True)
 MORE = ["training.average=2", "training.max_steps=21"]
@@ -42,7 +41,7 @@ def bits(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked", "with_reports")
+@pytest.mark.usefixtures("with_reports")
 def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, capsys):
     begin(tmp_path / "whole")
     url, saves = f"{bucket}/runs/en-fr", []
@@ -82,7 +81,6 @@ def test_it_goes_on_elsewhere_to_the_same_bits(bucket, tmp_path, monkeypatch, ca
     assert "not mirrored" not in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 @pytest.mark.slow
 def test_without_network_the_run_ends_well_with_a_warning(tmp_path, monkeypatch, capsys):
     files = fsspec.filesystem("memory")

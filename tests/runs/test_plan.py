@@ -13,6 +13,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.formats import text_files
 from dragoman.runs.plan import plan_resume, plan_run
 from tests.data.readers.files import write
+from tests.small import write_pairs
 
 
 def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):

@@ -6,7 +6,7 @@ import os
 import pkgutil
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,6 @@ from dragoman.config.settings import parse_settings
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.encoding import Encoder
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
-from dragoman.runs.plan import plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.metrics_log import read_metrics
@@ -24,6 +23,7 @@ from dragoman.system import processes
 from dragoman.system.locks import only_one
 from dragoman.terminal import Display
 from tests.data.readers.files import write
+from tests.small import MODEL_SETTINGS, plan, train_run, write_pairs
 
 DATA = ["tokenizer.vocab_size=400", "data.held_out=0.1"]
 SMALL = [
@@ -251,9 +251,7 @@ def run_from(folder: Path, path: Path) -> None:
 
 def test_two_preparations_of_one_folder_take_turns(tmp_path, pairs):
     with only_one(tmp_path / "prepared" / "lock", "it is being prepared"):
-        code = in_child(
-            lambda: prepare(tmp_path / "prepared", pairs)
-        )
+        code = in_child(lambda: prepare(tmp_path / "prepared", pairs))
     assert code == ResourceError.exit_code
     prepare(tmp_path / "prepared", pairs)
     assert not (tmp_path / "prepared" / "lock").exists()

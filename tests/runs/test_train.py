@@ -21,6 +21,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
+from tests.small import MODEL_SETTINGS, plan
 
 SMALL = [
     *MODEL_SETTINGS, "tokenizer.vocab_size=400", "training.max_tokens=512",
@@ -34,7 +35,6 @@ def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBite
     return plan("builtin:grammar:200", settings=[*parts, *SMALL, *settings])
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
     config, bitext = small_run("training.max_steps=1", "training.average=1")
     run.start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True))
@@ -109,7 +109,6 @@ def test_an_average_outlives_a_resume_of_its_step_and_no_other(tmp_path):
     assert read_metrics(path) == []
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch, capsys):
     write = MetricsFile.write
 
@@ -126,7 +125,6 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
     assert capsys.readouterr().err.count("The curves lack what comes now: no space left on device") == 1
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     config, bitext = small_run()
     run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
@@ -148,7 +146,6 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(tmp_path, capsys):
     config, bitext = small_run("training.max_steps=7")
     run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
@@ -176,7 +173,6 @@ def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(
     assert "will not have the same bits" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 @pytest.mark.slow
 def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path):
     settings = ["model.positions=learned", "model.max_positions=17", "data.max_length=16"]
@@ -188,7 +184,6 @@ def test_held_out_sentences_longer_than_all_positions_do_not_end_a_run(tmp_path)
     assert left_out + len(directory.pairs("valid")) + len(directory.pairs("test")) == 202
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 @pytest.mark.slow
 def test_accuracy_of_both_sets_is_measured_where_wanted_and_changes_nothing(tmp_path):
     losses = []
@@ -214,7 +209,6 @@ def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 3, 6, 9]
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_path, monkeypatch, capsys):
     step = Trainer.train_step
 
@@ -241,7 +235,6 @@ def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_p
     assert json.loads(directory.evaluation.read_bytes())["sentences"] == 7
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_training_begins_with_warnings_of_few_minutes_few_pairs_and_a_test_that_leaks(tmp_path, capsys, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

@@ -16,8 +16,6 @@ from tests.report.models import small_model
 from tests.serving.conftest import Words
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-
 PLAIN = DecodingConfig()
 
 

@@ -13,13 +13,13 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UnverifiedModel
-from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage import model_directory
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.validate import check_files, decoding_defaults
 from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.truecasing import CaseTable
+from tests.small import small_model
 from tests.storage.models import IDS, random_model
 
 TEXTS = {"one": "the small red house", "other": "a big green garden"}
@@ -40,9 +40,7 @@ VARIANTS = {
 
 def save(path: Path, text: str, *, seed: int) -> Path:
     tokenizer = Tokenizer.train([text] * 3, vocab_size=263)
-    sizes = {"source_vocab_size": 263, "target_vocab_size": 263, "d_model": 6, "d_ff": 5, "num_heads": 2}
-    torch.manual_seed(seed)
-    model = Transformer(TransformerConfig(**sizes, num_encoder_layers=1, num_decoder_layers=1))
+    model = small_model(263, seed=seed, d_model=6, d_ff=5, num_heads=2)
     ModelDirectory(model, tokenizer, tokenizer, decoding=DecodingConfig(beam_size=7, length_penalty=0.3)).save(path)
     return path
 

@@ -22,7 +22,6 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.storage.models import IDS, Bomb, random_model
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 Damage = Callable[[Path], object]
 
 

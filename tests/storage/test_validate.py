@@ -8,18 +8,16 @@ import pytest
 
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError
-from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import check_files
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import small_directory
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     tokenizer = Tokenizer.train((s for s, _ in Bitext.open("builtin:grammar:50")), vocab_size=300)
-    sizes = {"source_vocab_size": tokenizer.vocab_size, "target_vocab_size": tokenizer.vocab_size}
-    config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, **sizes)
-    ModelDirectory(Transformer(config), tokenizer, tokenizer).save(tmp_path / "model")
+    small_directory(tokenizer).save(tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -30,8 +30,6 @@ from tests.report.models import small_model
 from tests.serving.conftest import Running, Words, multipart, serve  # noqa: F401
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-
 PAIR = {"source": "en", "target": "fr"}
 PLAIN = DecodingConfig()
 WHOLE = DecodingConfig(split=False, max_copies=0, beam_size=1)

@@ -11,10 +11,9 @@ import torch
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ResourceError
-from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.processes import PARALLEL_TOKENIZERS, Workers, map_on_cores
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import small_directory
 
 SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:23")] + ["", "Yes."]
 
@@ -23,16 +22,10 @@ SENTENCES = [source for source, _ in Bitext.open("builtin:grammar:23")] + ["", "
 def parts():
     """A random model and its tokenizer, whose translations are at least long and different."""
     tokenizer = Tokenizer.train(SENTENCES, vocab_size=300)
-    size = tokenizer.vocab_size
-    config = TransformerConfig.preset(
-        "tiny", source_vocab_size=size, target_vocab_size=size, d_model=24, num_heads=3, d_ff=31
-    )
-    torch.manual_seed(7)
-    return ModelDirectory(Transformer(config), tokenizer, tokenizer)
+    return small_directory(tokenizer, seed=7)
 
 
 @pytest.mark.parametrize("beam_size", [1, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_workers_translate_as_one_process_does(parts, beam_size):
     options = {"beam_size": beam_size, "max_tokens": 97}  # small batches: every worker gets several
     alone = Translator(parts).translate(SENTENCES, **options)

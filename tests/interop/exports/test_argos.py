@@ -59,7 +59,6 @@ for line in sys.stdin:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_argos_translate_installs_the_package_and_translates(tmp_path, dragoman):
     packages = "argostranslate==1.11.0 stanza==1.10.1 minisbd==0.9.5 emoji networkx requests urllib3 certifi idna"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", tmp_path / "packages"]

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -22,15 +23,14 @@ from dragoman.interop.exports.exporting import TARGETS, ExportOptions, export, r
 from dragoman.interop.exports.onnx import write_graphs
 from dragoman.interop.exports.web import RUNTIME
 from dragoman.interop.imports.pretrained import import_pretrained
-from dragoman.model import Transformer, TransformerConfig
+from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.interop import pretrained_models
+from tests.small import SIZES, small_model
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
-SMALL = {"d_model": 24, "d_ff": 40, "num_heads": 3, "num_encoder_layers": 2, "num_decoder_layers": 1}
 ARCHITECTURES = {
     "the default: pre-norm, rotary": {"positions": "rotary"},
     "the paper: post-norm, sinusoidal": {"norm_order": "post", "positions": "sinusoidal"},
@@ -71,6 +71,13 @@ def tokenizer() -> Tokenizer:
     return Tokenizer.train(texts, vocab_size=340)
 
 
+def random_model(vocab_size: int, *, seed: int, **choices: Any) -> Transformer:
+    """A model in evaluation mode whose sides share a table of embeddings."""
+    model = small_model(vocab_size, **({"num_encoder_layers": 2, "share_embeddings": True} | choices)).eval()
+    pretrained_models.randomise(model, end=3, seed=seed)
+    return model
+
+
 class Models(dict[str, Path]):
     """Model directories by name, each made when it is first asked for."""
 
@@ -83,10 +90,8 @@ class Models(dict[str, Path]):
             theirs = IMPORTED[name](self.folder / f"theirs-{len(self)}")
             import_pretrained(theirs, path, languages=LANGUAGES.get(name, (None, None)))
         else:
-            sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), self.tokenizer.vocab_size)
-            choices = SMALL | sizes | {"share_embeddings": True} | ARCHITECTURES[name]
-            model = Transformer(TransformerConfig(**choices)).eval()
-            pretrained_models.randomise(model, end=3, seed=[*ARCHITECTURES].index(name))
+            seed = [*ARCHITECTURES].index(name)
+            model = random_model(self.tokenizer.vocab_size, seed=seed, **ARCHITECTURES[name])
             ModelDirectory(model, self.tokenizer, self.tokenizer, "en", "fr").save(path)
         return path
 
@@ -120,11 +125,8 @@ def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
 
 @pytest.mark.parametrize("target", ["ctranslate2", "onnx", "transformers"])
 def test_engines_agree_up_to_the_last_position(tokenizer, target, tmp_path):
-    size = tokenizer.vocab_size
     choices = ARCHITECTURES["post-norm, learned positions"] | {"max_positions": 24}
-    sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
-    model = Transformer(TransformerConfig(**(SMALL | sizes | choices))).eval()
-    pretrained_models.randomise(model, end=3, seed=1)
+    model = random_model(tokenizer.vocab_size, seed=1, **choices)
     ModelDirectory(model, tokenizer, tokenizer, "en", "fr").save(tmp_path / "model")
     words, text = SENTENCES[0].split(), ""
     while len(tokenizer.encode(longer := " ".join([text, words[len(text.split()) % len(words)]]).strip())) < 24:
@@ -182,9 +184,7 @@ def test_what_was_written_for_transformers_translates_the_same_when_it_comes_bac
 def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, tmp_path):
     texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
     tokenizer = Tokenizer.train(texts, vocab_size=340, kind=kind, symbols=[*SLOTS, "<x>"])
-    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), tokenizer.vocab_size) | {"share_embeddings": True}
-    model = Transformer(TransformerConfig(**(SMALL | sizes | {"norm_order": "post"}))).eval()
-    pretrained_models.randomise(model, end=3, seed=1)
+    model = random_model(tokenizer.vocab_size, seed=1, norm_order="post")
     style = SourceStyle.learn([(text, text) for text in texts])
     style = style.model_copy(update={"translated": ["TV"]})
     ModelDirectory(model, tokenizer, tokenizer, "en", "fr", style=style).save(tmp_path / "model")
@@ -228,13 +228,12 @@ def test_the_script_beside_the_model_translates_text(models, tmp_path, target, b
 
 @pytest.mark.parametrize("numbers", ["float32", "int8"])
 def test_onnx_stores_a_table_once_that_both_graphs_and_the_projection_share(tokenizer, tmp_path, numbers):
-    size, width, copies = 5_003, SMALL["d_model"], {}
+    size, width, copies = 5_003, SIZES["d_model"], {}
     for tied in (True, False):
-        sizes = {"source_vocab_size": size, "target_vocab_size": size, "share_embeddings": True}
-        choices = {"tie_projection": tied, "projection_bias": True, "positions": "rotary"}
-        model, folder = Transformer(TransformerConfig(**(SMALL | sizes | choices))), tmp_path / str(tied)
+        model = random_model(size, seed=1, tie_projection=tied, projection_bias=True, positions="rotary")
+        folder = tmp_path / str(tied)
         folder.mkdir()
-        write_graphs(ModelDirectory(model.eval(), tokenizer, tokenizer), folder, numbers)
+        write_graphs(ModelDirectory(model, tokenizer, tokenizer), folder, numbers)
         copies[tied] = [
             sum(
                 size in tensor.dims and width in tensor.dims and not tensor.external_data
@@ -254,9 +253,7 @@ def tensors(file: Path) -> list:
 def test_the_readme_tells_how_many_raw_texts_the_script_translates_as_dragoman_does(tmp_path):
     texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
     tokenizer = Tokenizer.train(texts, vocab_size=340, symbols=SLOTS)
-    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), tokenizer.vocab_size) | {"share_embeddings": True}
-    model = Transformer(TransformerConfig(**(SMALL | sizes | {"projection_bias": True}))).eval()
-    pretrained_models.randomise(model, end=3, seed=2)
+    model = random_model(tokenizer.vocab_size, seed=2, projection_bias=True)
     model.projection.bias.data[3] = 2.5  # short translations
     style, plain = SourceStyle.learn([(text, text) for text in texts]), SENTENCES
     search = DecodingConfig(max_copies=0)  # a random model repeats itself

@@ -14,20 +14,17 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.recipes import read_recipe
-from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.errors import DataError
 from dragoman.interop.exports import web
 from dragoman.interop.exports.exporting import ExportOptions, export
 from dragoman.interop.exports.proof import search
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.runs.plan import plan_run
-from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.templates import read_static
-from dragoman.terminal import Display
 from dragoman.text.characters import normalised
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import train_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 COUNT = 50
@@ -221,7 +218,6 @@ def answer(server: Pages, page: str, tmp_path: Path) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
     server, _ = served
     result = answer(server, "test.html", tmp_path)
@@ -242,7 +238,6 @@ def test_a_browser_without_a_network_says_the_same(served, model, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_the_page_says_why_it_cannot_start(served, tmp_path):
     server, folder = served
     for name, message in answer(server, "cases.html", tmp_path).items():
@@ -252,7 +247,6 @@ def test_the_page_says_why_it_cannot_start(served, tmp_path):
     assert "Type python -m http.server in this folder" in process.stdout
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_a_page_with_a_student_takes_less_than_six_megabytes(runtime, tmp_path):
     sizes = {"source_vocab_size": 4000, "target_vocab_size": 4000, "d_model": 128, "num_heads": 4, "d_ff": 256}
     choices = {"positions": "rotary", "share_embeddings": True} | read_recipe("edge")["model"]

@@ -20,12 +20,11 @@ from dragoman.decoding.batch import Sentence
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
 from dragoman.errors import DataError
 from dragoman.interop.imports.pretrained import import_pretrained
-from dragoman.runs.plan import plan_resume, plan_run
-from dragoman.runs.train import start_run
+from dragoman.runs.plan import plan_resume
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.terminal import Display
 from tests.interop import pretrained_models as models
 from tests.interop.pretrained_models import SENTENCES
+from tests.small import train_run, write_pairs
 
 Change = Callable[[Path], object]
 LIMIT = 24
@@ -276,7 +275,6 @@ def test_damaged_files_end_in_a_sentence_or_are_left_out(marian_folder, tmp_path
     assert not (tmp_path / "ours").exists()
 
 
-@pytest.mark.usefixtures("annotations_unchecked")
 def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path):
     import_pretrained(marian_folder, tmp_path / "base")
     own = write_pairs(tmp_path / "own.tsv", [(f"« A cat {n} » …", f"Un chat {n}") for n in range(40)])

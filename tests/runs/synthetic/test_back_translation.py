@@ -15,8 +15,8 @@ from dragoman.text.truecasing import CaseTable
 from dragoman.training.trainer import Trainer
 from tests.cli.test_translation import save_model
 from tests.runs.synthetic.test_distill import PAIRS, SMALL
+from tests.small import write_pairs
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 OTHERS = [target for _, target in Bitext.open("builtin:grammar:120:valid")]
 MADE = "run/teaching/pairs.back-translated.jsonl"
 """The file of tagged pairs in the folder of a run."""

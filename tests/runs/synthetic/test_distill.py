@@ -13,7 +13,6 @@ from sacrebleu.metrics import CHRF
 from dragoman.bulk.lines import BulkTranslator
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig
-from dragoman.config.settings import parse_settings
 from dragoman.data.batching import Position
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData
@@ -21,18 +20,15 @@ from dragoman.decoding import translator as translator_module
 from dragoman.decoding.precision import ready
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
-from dragoman.runs.plan import plan_run
 from dragoman.runs.synthetic import pieces
 from dragoman.runs.synthetic.pairs import read_pairs
-from dragoman.runs.train import start_run
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.terminal import Display
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.training.trainer import Trainer
 from tests.cli.test_translation import save_model
+from tests.small import train_run, write_pairs
 
-pytestmark = pytest.mark.usefixtures("annotations_unchecked")
 PAIRS = list(Bitext.open("builtin:grammar:211"))
 SMALL = [
     "model.d_model=24", "model.d_ff=40", "model.num_heads=3", "model.num_encoder_layers=2", "tokenizer.vocab_size=400",
