@@ -352,6 +352,8 @@ class TranslationQueue:
             for lane, units in self._running.items():
                 if units and all(unit.request.future.done() for unit in units):
                     self._stopper.stop(lane)
+                    if lane == BATCHES:
+                        self._batch_ends = 0.0  # so that `_limit_running_batch` does not give it more time
 
     def _translate_batches(self) -> None:
         """Translate batch after batch, until the queue is closed and empty."""
