@@ -11,7 +11,7 @@ from dragoman.bulk.lines import BulkTranslator
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.decoding.translator import Translator
 from dragoman.errors import UsageError
-from dragoman.system.atomic import real_path
+from dragoman.system.atomic import check_output
 
 
 def translate_file(
@@ -29,12 +29,12 @@ def translate_file(
     Options are those of `Translator.translate`. The output is packed as the file is, and written whole or not at all.
     Lines that cannot be translated, such as those that are not UTF-8, are empty, and listed in a file beside it.
 
-    Raises `UsageError` for an output that is the file itself, and `DataError` for a file that cannot be read.
+    Raises `UsageError` for an output that cannot be written or is the file itself, and `DataError` for a file that
+    cannot be read.
     """
     job = Job(Path(file), Path(output))
-    if real_path(job.source) == real_path(job.output):
-        raise UsageError(f"The translation would replace {file}; name another output.")
-    search = DecodingConfig.validate((config or translator.decoding).model_dump() | options)
+    check_output(job.output, read=[job.source], remedy="name another output")
+    search = translator.search_options(config, options)
     if search.n_best > 1:
         raise UsageError("A file of translations has a line for each line; leave out `n_best`.")
     return translate_lines(job, BulkTranslator(translator, search))

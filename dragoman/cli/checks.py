@@ -2,7 +2,6 @@
 
 import io
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
-from dragoman.errors import DataError, ResourceError, UsageError, reason_of, redacted
-from dragoman.system.atomic import OutputFile, new_output, real_path
+from dragoman.errors import DataError, ResourceError, UsageError, redacted
+from dragoman.system.atomic import OutputFile, check_output, new_output
 from dragoman.system.streams import ESCAPED, results
 from dragoman.system.urls import is_url
 
@@ -117,36 +116,6 @@ def open_pairs(
     if data.language_column is not None:
         return bitext  # the column has labelled each pair with its languages
     return as_read_by(model, bitext, wanted)
-
-
-def check_output(path: Path | None, *, read: Iterable[str | Path | None] = ()) -> None:
-    """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
-    if path is None:
-        return
-    # os.path answers False where pathlib raises, such as for a name that is too long.
-    if os.path.isfile(path) and any(file and os.path.exists(file) and path.samefile(file) for file in read):
-        raise UsageError(f"{path} is read and cannot be written at the same time; choose another --output.")
-    obstacle = _obstacle(path)
-    if obstacle:
-        raise UsageError(f"{path} cannot be written: {obstacle}; choose another --output.")
-
-
-def _obstacle(path: Path) -> str | None:
-    """The reason why a file cannot be written; None if it can."""
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:  # raised as well for a link to a file that is not there yet
-        folder = real_path(path).parent
-        if not folder.is_dir():
-            return f"there is no folder {path.parent if not path.is_symlink() else folder}"
-        return None if os.access(folder, os.W_OK) else "you may not write there"
-    except (OSError, ValueError) as error:
-        return reason_of(error).removeprefix(f"{path}: ")
-    if stat.S_ISDIR(mode):
-        return "it is a folder"
-    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
-        return "it is a disk or a socket, and no file"
-    return None if os.access(path, os.W_OK) else "you may not write there"
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import SECTIONS, check_output, files_and_settings, refuse_others, whole_output
+from dragoman.cli.checks import SECTIONS, files_and_settings, refuse_others, whole_output
 from dragoman.cli.options import OUTPUT, Columns, Context, File, Option, Recipe, Test, Valid, app, pairs, print_json
 from dragoman.errors import DataError, UsageError, command_line, redacted
+from dragoman.system.atomic import check_output
 
 if TYPE_CHECKING:
     from rich.table import Table

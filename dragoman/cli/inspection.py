@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, check_output
+from dragoman.cli.checks import check_decoding, check_model
 from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, decoding, print_json
+from dragoman.system.atomic import check_output
 
 
 @app.command(settings=lambda: decoding("beam_size", "length_penalty"))

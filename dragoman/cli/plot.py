@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli.app import App
-from dragoman.cli.checks import check_decoding, check_model, check_output
+from dragoman.cli.checks import check_decoding, check_model
 from dragoman.cli.options import OUTPUT, Argument, Context, Model, Option, Target, app, choice, decoding, print_json
 from dragoman.errors import DataError, UsageError, did_you_mean
+from dragoman.system.atomic import check_output
 
 if TYPE_CHECKING:
     from dragoman.report.pictures.picture import Picture

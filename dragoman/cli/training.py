@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import NewRun, check_model, check_output, chosen_settings, files_and_settings
+from dragoman.cli.checks import NewRun, check_model, chosen_settings, files_and_settings
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, TRAINING_PRECISIONS, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
+from dragoman.system.atomic import check_output
 from dragoman.system.urls import is_url
 
 if TYPE_CHECKING:

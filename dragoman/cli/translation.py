@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, check_output, open_output, open_pairs, whole_output
+from dragoman.cli.checks import check_decoding, check_model, open_output, open_pairs, whole_output
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
+from dragoman.system.atomic import check_output
 
 if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig

@@ -75,18 +75,19 @@ SETTINGS = {
     "vocab_size": "tokenizer.vocab_size",
 }
 """The setting of ours for a name that others have, as `section.key`."""
+_LENGTH = "a translation has at most twice the tokens of its source and 20 more"
+_LANGUAGES = "`languages=(SOURCE, TARGET)` of `Translator.load` chooses them"
 EXPLAINED = {
     "batch_size": "batches are counted in tokens: `max_tokens` when translating, `training.max_tokens` when training",
     "early_stopping": "a search ends by itself; a training stops early by `training.patience`",
-    "max_decoding_length": "a translation has at most twice the tokens of its source and 20 more",
-    "max_length": "a translation has at most twice the tokens of its source and 20 more; `max_source_length` is the "
-    "number of tokens at which a sentence is cut",
-    "max_new_tokens": "a translation has at most twice the tokens of its source and 20 more",
+    "max_decoding_length": _LENGTH,
+    "max_length": f"{_LENGTH}; `max_source_length` is the number of tokens at which a sentence is cut",
+    "max_new_tokens": _LENGTH,
     "target_prefix": "`prefixes` has the beginning of each translation as text",
-    "src_lang": "`languages=(SOURCE, TARGET)` of `Translator.load` chooses them",
-    "source_lang": "`languages=(SOURCE, TARGET)` of `Translator.load` chooses them",
-    "tgt_lang": "`languages=(SOURCE, TARGET)` of `Translator.load` chooses them",
-    "target_lang": "`languages=(SOURCE, TARGET)` of `Translator.load` chooses them",
+    "src_lang": _LANGUAGES,
+    "source_lang": _LANGUAGES,
+    "tgt_lang": _LANGUAGES,
+    "target_lang": _LANGUAGES,
 }
 """What to say of a name that no single setting corresponds to."""
 CALLS = {

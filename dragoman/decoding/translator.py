@@ -207,7 +207,9 @@ class Translator(metaclass=_HintsAtOurNames):
 
         Raises `UsageError` for options that make no sense, and `DataError` for an item that is no text.
         """
-        translations = self.translate_quietly(list(checked_texts(texts)), self._merged(config, options), prefixes)
+        translations = self.translate_quietly(
+            list(checked_texts(texts)), self.search_options(config, options), prefixes
+        )
         _warn_of_cuts(translations)
         return translations
 
@@ -234,7 +236,7 @@ class Translator(metaclass=_HintsAtOurNames):
         translated, more are taken together each time, up to `window`.
         """
         _check_window(window)
-        return self._streamed(checked_texts(texts), self._merged(config, options), window)
+        return self._streamed(checked_texts(texts), self.search_options(config, options), window)
 
     def _streamed(self, texts: Iterable[str], config: DecodingConfig, window: int) -> Iterator[Translation]:
         """The translations of `stream`. Each time twice as many texts are taken together, or one if reading is slow."""
@@ -290,7 +292,7 @@ class Translator(metaclass=_HintsAtOurNames):
         **options: Unpack[DecodingOptions],
     ) -> list[list[Hypothesis]]:
         """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
-        config = self._merged(config, options)
+        config = self.search_options(config, options)
         sentences = list(checked_texts(sentences))
         return self._search(self._inputs(sentences, _one_for_each(sentences, prefixes, config), config), config)
 
@@ -308,6 +310,11 @@ class Translator(metaclass=_HintsAtOurNames):
             total, pieces = sum(log_probs), self.target_tokenizer.pieces(target)
             scores.append(TranslationScore(total / len(log_probs) ** length_penalty, total, pieces, log_probs))
         return scores
+
+    def search_options(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
+        """The search that `options` describe on top of `config`, or of the search that the model was scored with."""
+        config = config or self.decoding
+        return DecodingConfig.validate(config.model_dump() | options) if options else config
 
     def split(self, text: str) -> list[str]:
         """The sentences of a text as `translate` takes them one by one; put together they are the text."""
@@ -359,10 +366,6 @@ class Translator(metaclass=_HintsAtOurNames):
             words = len(word_spans(candidate.text))
             alignment = [(source, target) for source, target in alignment if target < words]
         return Translation(candidate.text, hypothesis.score, hypothesis.log_prob, pieces, alignment)
-
-    def _merged(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
-        config = config or self.decoding
-        return DecodingConfig.validate(config.model_dump() | options) if options else config
 
     def _check_prefixes(self, texts: Sequence[str], prefixes: Sequence[str]) -> None:
         """Raises `UsageError` for a prefix longer than any translation: each token of it costs a step of the search."""

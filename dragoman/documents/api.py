@@ -9,9 +9,8 @@ from dragoman.decoding.translator import Translator
 from dragoman.documents.registry import TranslatedDocument, format_of
 from dragoman.documents.registry import translate_document as translate_content
 from dragoman.documents.translate import engine_of
-from dragoman.errors import UsageError
 from dragoman.formats.text_files import open_input
-from dragoman.system.atomic import real_path, write_output
+from dragoman.system.atomic import check_output, write_output
 
 
 def translate_document(
@@ -31,16 +30,17 @@ def translate_document(
     bytes of the translated document as `content`, and as `report` what became of its texts. The output is written
     whole or not at all.
 
-    Raises `UsageError` for an output that is the document itself, and `DataError` for a document that cannot be read.
+    Raises `UsageError` for an output that cannot be written or is the document itself, and `DataError` for a document
+    that cannot be read.
     """
     source = Path(document)
     format_of(source.name)
-    if output is not None and real_path(Path(output)) == real_path(source):
-        raise UsageError(f"The translation would replace {document}; name another output.")
+    target = None if output is None else Path(output)
+    check_output(target, read=[source], remedy="name another output")
     with open_input(source) as stream:
         content = stream.read()
-    search = DecodingConfig.validate((config or translator.decoding).model_dump() | options)
+    search = translator.search_options(config, options)
     translated = translate_content(content, str(document), translator.languages, engine_of(translator, search))
-    if output is not None:
-        write_output(Path(output), translated.content)
+    if target is not None:
+        write_output(target, translated.content)
     return translated

@@ -114,14 +114,14 @@ def replacements(probabilities: list[float], prefix: str, translations: list[Tra
 
     `probabilities` are those of the pieces with which the translations continue the prefix.
     """
-    found: dict[str, Replacement] = {}
+    by_word: dict[str, Replacement] = {}
     for probability, translation in zip(probabilities, translations, strict=True):
         if not translation.text.startswith(prefix):
             continue
         word = re.match(r"\s*(\S+)", translation.text[len(prefix) :])
-        if word and word[1] not in found:
-            found[word[1]] = Replacement(word[1], probability, translation.text)
-    return list(found.values())[:MOST_REPLACEMENTS]
+        if word and word[1] not in by_word:
+            by_word[word[1]] = Replacement(word[1], probability, translation.text)
+    return list(by_word.values())[:MOST_REPLACEMENTS]
 
 
 class InspectionWorker:

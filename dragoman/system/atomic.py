@@ -11,12 +11,12 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from dragoman.errors import ResourceError
+from dragoman.errors import ResourceError, UsageError, reason_of
 from dragoman.system.locks import is_still, lock
 
 LOCK = ".lock"
@@ -46,6 +46,38 @@ class OutputFile(io.FileIO):
 def real_path(path: Path) -> Path:
     """The path without links. A link to itself stays, so that opening it raises; `Path.resolve` would raise here."""
     return Path(os.path.realpath(path))
+
+
+def check_output(
+    path: Path | None, *, read: Iterable[str | Path | None] = (), remedy: str = "choose another --output"
+) -> None:
+    """Raise `UsageError` for a file that cannot be written, or that is `read` meanwhile; None is stdout."""
+    if path is None:
+        return
+    # os.path answers False where pathlib raises, such as for a name that is too long.
+    if os.path.isfile(path) and any(file and os.path.exists(file) and path.samefile(file) for file in read):
+        raise UsageError(f"{path} is read and cannot be written at the same time; {remedy}.")
+    obstacle = _obstacle(path)
+    if obstacle:
+        raise UsageError(f"{path} cannot be written: {obstacle}; {remedy}.")
+
+
+def _obstacle(path: Path) -> str | None:
+    """The reason why a file cannot be written; None if it can."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:  # raised as well for a link to a file that is not there yet
+        folder = real_path(path).parent
+        if not folder.is_dir():
+            return f"there is no folder {path.parent if not path.is_symlink() else folder}"
+        return None if os.access(folder, os.W_OK) else "you may not write there"
+    except (OSError, ValueError) as error:
+        return reason_of(error).removeprefix(f"{path}: ")
+    if stat.S_ISDIR(mode):
+        return "it is a folder"
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        return "it is a disk or a socket, and no file"
+    return None if os.access(path, os.W_OK) else "you may not write there"
 
 
 def encoded(text: str) -> bytes:

@@ -189,7 +189,8 @@ def test_a_document_is_translated_into_a_file(translator: Translator, tmp_path: 
     assert report.notes() == ["has 1 text with a sentence that is too long for the model, translated in parts."]
     assert report.to_dict()["cut"] == 1
     for wrong, message in (
-        (lambda: dragoman.translate_document(translator, page, page), "would replace"),
+        (lambda: dragoman.translate_document(translator, page, page), "is read and cannot be written at the same time"),
+        (lambda: dragoman.translate_document(translator, page, tmp_path / "no/a.html"), "there is no folder"),
         (lambda: dragoman.translate_document(translator, "a.pdf"), "is no document that can be translated"),
         (lambda: dragoman.translate_document(translator, tmp_path / "b.html"), "b.html"),
         (lambda: dragoman.translate_document(translator, page, num_beams=2), "`beam_size`"),
@@ -207,7 +208,8 @@ def test_a_file_of_lines_is_translated_into_a_file(translator: Translator, tmp_p
     expected = [t.text for t in translator.translate(TEXTS, beam_size=1)]
     assert (tmp_path / "a.fr").read_text(encoding="utf-8").splitlines() == expected
     for wrong, message in (
-        (lambda: dragoman.translate_file(translator, lines, lines), "would replace"),
+        (lambda: dragoman.translate_file(translator, lines, lines), "is read and cannot be written at the same time"),
+        (lambda: dragoman.translate_file(translator, lines, tmp_path / "no/a.fr"), "there is no folder"),
         (
             lambda: dragoman.translate_file(translator, lines, tmp_path / "b", n_best=2, beam_size=2),
             "leave out `n_best`",

@@ -67,9 +67,9 @@ def kernels(kind: str) -> Any:
 def quickest_kernels() -> Any:
     """The kernels for the quickest instructions of this processor; None where there is no library."""
     for kind in KINDS:
-        found = kernels(kind)
-        if found is not None:
-            return found
+        quickest = kernels(kind)
+        if quickest is not None:
+            return quickest
     return None
 
 
