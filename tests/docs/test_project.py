@@ -33,7 +33,9 @@ def test_contributing_names_files_that_exist_and_at_most_four_for_each_addition(
     for path in re.findall(r"`((?:dragoman|tests|docs|tools|benchmarks)/[\w./]*|[A-Z]+\.md|CITATION\.cff)`", page):
         assert (ROOT / path).exists(), path
     additions = {title: text for title, text in re.findall(r"^## Add (.+?)\n(.+?)(?=^## )", page, re.M | re.S)}
-    assert set(additions) == {"a reader", "a metric", "a decoding rule", "a tokenizer", "a command"}
+    assert set(additions) == {
+        "a reader", "a document format", "a metric", "a decoding rule", "a schedule", "a tokenizer", "a command",
+    }  # fmt: skip
     for title, text in additions.items():
         steps = re.findall(r"^\d\. `([^`]+)`", text, re.MULTILINE)
         assert 3 <= len(steps) <= 4, title
