@@ -16,7 +16,7 @@ from dragoman.cli import app
 from dragoman.config.recipes import recipe_names
 from dragoman.config.section import Section
 from dragoman.data.bitext import Bitext
-from tests.small import write_pairs
+from tests.small import SIZES, write_pairs
 from tools import make_docs
 from tools.draw_house import PICTURE, imported, picture, reduced
 from tools.pages import DOCS
@@ -80,6 +80,9 @@ def test_the_python_of_the_first_pages_runs(folder, monkeypatch):
     more = [(ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("python", "documents")]
     pages = [*FIRST_PAGES, *more]
     program = "\n".join(block for page in pages for block in blocks(page, "python"))
+    program = re.sub('("max_steps": .)0', r"\1", program)
+    program, trainings = re.subn(r"(train\(.*)}\)", rf"\1}}, model={SIZES})", program)
+    assert trainings == 2
     monkeypatch.chdir(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the pairs on the pages are too few

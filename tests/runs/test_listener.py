@@ -4,10 +4,11 @@ import warnings
 
 import pytest
 
+from dragoman.data.bitext import Bitext
 from dragoman.runs.plan import plan_resume
 from dragoman.runs.train import resume_run, start_run
 from dragoman.system.listener import Listener
-from tests.small import MODEL_SETTINGS, plan
+from tests.small import MODEL_SETTINGS, plan, write_pairs
 
 SMALL = [
     *MODEL_SETTINGS, "tokenizer.vocab_size=300", "data.held_out=10", "decoding.beam_size=1",
@@ -46,7 +47,8 @@ def trained(tmp_path):
     """A function that trains a small run, which ends after seven steps."""
 
     def train(listener: Listener):
-        config, pairs = plan("builtin:grammar:200", settings=[*SMALL, "training.max_steps=7"])
+        file = write_pairs(tmp_path / "pairs.tsv", Bitext.open("builtin:grammar:200"))
+        config, pairs = plan(file, settings=[*SMALL, "training.max_steps=7"])
         return start_run(pairs, config, tmp_path / "run", listener=listener)
 
     return train
