@@ -37,9 +37,20 @@ BEARTYPE = """beartype.beartype(conf=beartype.BeartypeConf(
 jaxtyping.install_import_hook([f"dragoman.{name}" for name in CHECKED], BEARTYPE)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the slow tests are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first: at the end, one process would wait for the other."""
+    """Files that take long come first: at the end, one process would wait for the other.
+
+    The first case of a test that is marked `first_is_quick` is quick; all others are slow.
+    """
     items.sort(key=lambda item: item.path.stem not in LONG)
+    begun: set[str] = set()
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("first_is_quick") and function in begun:
+            item.add_marker("slow")
+        if not item.get_closest_marker("slow"):
+            begun.add(function)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,8 +67,10 @@ def little_is_searched_for_garbage() -> None:
 def annotations_are_checked_by_the_tests_of_some_folders(request: pytest.FixtureRequest) -> Iterator[None]:
     """As users run it elsewhere, and quicker."""
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    # Fixtures of a module whose tests do not check annotations need no checks either.
+    is_unchecked = any("annotations_unchecked" in mark.args for mark in request.node.iter_markers("usefixtures"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jaxtyping.config, "jaxtyping_disable", folder not in CHECKING)
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", is_unchecked or folder not in CHECKING)
         yield
 
 

@@ -184,6 +184,7 @@ def in_a_process_of_its_own(action: Callable[[], object]) -> float:
     return json.loads(answer)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measures a forked process")
 @often(500, 10_000)
 def test_a_wrong_header_of_weights_is_refused_with_little_time_and_memory(

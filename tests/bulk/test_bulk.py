@@ -128,6 +128,7 @@ def test_shards_make_the_same_files(model, dragoman, folder):
     assert content("parts") == content("whole")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("packing", PACK)
 def test_bad_lines_are_empty_and_listed_and_files_are_packed_as_they_were(packing, model, dragoman, folder):
     raw = [LINES[0].encode(), b"caf\xe9\tau lait", b"", b"x" * (bulk_lines.LONGEST + 1), f"{LINES[1]}\r".encode()]
@@ -170,6 +171,7 @@ def test_a_sentence_with_more_tokens_than_the_model_has_positions_is_cut_or_reje
     assert [bool(line) for line in Path("out/c.txt").read_text(encoding="utf-8").split("\n")[:-1:2]] == [True] * 2
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_translated(model, dragoman, folder):
     Path("in/b.gz").write_bytes(gzip.compress(b"some text\n" * 1000)[:-9])
     Path("in/d.txt").write_bytes("some text\n".encode("utf-16"))
@@ -238,6 +240,7 @@ def test_what_a_killed_process_left_is_removed_but_not_what_a_running_one_writes
     assert content("out").keys() == {"a.txt", "b.txt", "c.txt"} | left
 
 
+@pytest.mark.slow
 def test_a_column_is_translated_in_any_process_that_gets_the_path(model):
     datasets = pytest.importorskip("datasets")
     translate = ColumnTranslator(str(model), "en", into="fr", loading={"device": "cpu"}, beam_size=2)

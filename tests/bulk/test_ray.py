@@ -48,6 +48,7 @@ def work(script: ModuleType, model: Path, **fields: object) -> object:
     return script.Work(str(model), loading={"device": "cpu"}, options={"beam_size": "2"}, **fields)
 
 
+@pytest.mark.slow
 def test_an_actor_translates_files_of_every_format_on_any_file_system(script, model, translated):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     memory = fsspec.filesystem("memory")

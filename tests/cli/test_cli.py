@@ -89,6 +89,7 @@ def test_torchrun_starts_a_killed_run_again_and_it_ends_with_the_same_losses(pai
     assert losses("killed") == losses("quiet")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("ranks", ["1", "2"])
 def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, dragoman, monkeypatch, ranks: str):
     """It waits for no other rank."""
@@ -103,6 +104,7 @@ def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, drago
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_command_to_try_can_be_copied_whatever_the_folder_is_called(trained):
     directory, notes = trained
     (line,) = [line for line in notes.split("\n") if line.startswith("Try it:")]
@@ -342,6 +344,7 @@ def test_the_shell_completes_commands_options_and_their_values(words, completion
     assert (code, out.split()) == (0, completions)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_with_the_script_that_is_installed(dragoman, monkeypatch, tmp_path):
     monkeypatch.setattr("typer.completion._get_shell_name", lambda: "bash")
@@ -378,6 +381,7 @@ def test_the_demo_prints_its_scores_as_json(dragoman, monkeypatch, tmp_path):
     assert calls == [(tmp_path / "new", True)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_reader_that_leaves_early_is_no_failure(model, tmp_path):
     source = tmp_path / "many.txt"
@@ -445,6 +449,7 @@ def test_every_command_stops_quietly_when_nobody_reads_its_results(model, pairs,
     assert files["SCORED"].read_text(encoding="utf-8").count("\n") == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "threads"),
     [

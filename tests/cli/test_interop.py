@@ -55,6 +55,7 @@ FILES = {
 }
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("style", FILES)
 def test_every_other_command_takes_the_model_or_says_why_not(dragoman, folder, tmp_path, style):
     code, out, err = dragoman(f"import {FILES[style].format(tmp_path / 'model')}")
@@ -94,6 +95,7 @@ def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
     assert result["architecture"]["num_heads"] == 3
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("command", "code", "sentence"),
     [

@@ -44,6 +44,7 @@ def line_of(command: str | list[str], name: str) -> list[str]:
     return [word.format(name) for word in (command.split() if isinstance(command, str) else command)]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.skipif(not os.path.exists(FULL), reason="no device that is always full")
 @pytest.mark.parametrize(("command", "printed"), WRITERS)
 def test_a_full_disk_is_told_with_its_file_and_costs_no_results(command, printed, folder, dragoman, monkeypatch):
@@ -94,6 +95,7 @@ def test_no_path_that_leads_nowhere_is_a_traceback(command, code, name, folder, 
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 @pytest.mark.parametrize(
     "command",

@@ -56,6 +56,7 @@ def test_the_page_has_commands_for_every_picture():
     }
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_page_draws_and_prints_its_file(command, dragoman, tmp_path):
     code, out, err = dragoman(*shlex.split(command))

@@ -173,6 +173,7 @@ def test_a_line_that_is_too_long_is_cut_and_named(model, dragoman, tmp_path):
     assert "raise --max-source-length" in err
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("lines", "kind"),
     [
@@ -263,6 +264,7 @@ def test_options_that_make_no_sense_are_refused_in_a_sentence(options, code, wor
     assert all(word in err for word in words), err
 
 
+@pytest.mark.slow
 def test_each_line_is_answered_before_the_next_is_written(model):
     command = [sys.executable, "-m", "dragoman", "translate", str(model), "--workers", "1", "--quiet"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:

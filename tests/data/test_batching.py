@@ -119,6 +119,7 @@ def within_budgets(batches: TokenBatches, plan: Iterable[Batch]) -> bool:
     )
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("max_tokens", [31, 101, 997])
 def test_neither_budget_is_exceeded(tmp_path: Path, max_tokens: int):
     batches = batches_of(tmp_path, numbered_pairs(499), max_tokens=max_tokens)

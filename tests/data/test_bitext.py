@@ -97,6 +97,7 @@ def begins_with_codes(pairs: list[tuple[str, str]]) -> bool:
     return all(language_of(side.strip()) for side in pairs[0])
 
 
+@pytest.mark.slow
 @given(pairs=st.lists(st.tuples(text, text), min_size=1).filter(lambda pairs: not begins_with_codes(pairs)))
 @same_folder
 def test_what_is_written_as_tsv_is_read_again(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
@@ -114,6 +115,7 @@ def test_arbitrary_bytes_are_one_pair_a_line_or_a_data_error(tmp_path: Path, con
         assert len(pairs) == content.count(b"\n") + (not content.endswith(b"\n"))
 
 
+@pytest.mark.slow
 def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.data.bitext.CHARACTERS_AT_ONCE", 4_999)
     lines = (f"sentence number {number}\tphrase numéro {number}" for number in range(20_011))

@@ -53,6 +53,7 @@ def epoch(data: PreparedData) -> Counter[Pair]:
     return Counter((decode(data.train.source[i].tolist()), decode(data.train.target[i].tolist())) for i in rows)
 
 
+@pytest.mark.slow
 def test_corpora_are_one_and_their_weights_count_in_training_alone(tmp_path: Path):
     first, second = PAIRS[:101], PAIRS[101:]
     corpora = [{"source": tsv(tmp_path / "a.tsv", first), "weight": 3}, {"source": tsv(tmp_path / "b.tsv", second)}]
@@ -224,6 +225,7 @@ def test_a_preparation_that_broke_off_goes_on_after_the_last_piece_to_the_same_b
     assert contents(tmp_path / "again") == contents(tmp_path / "whole")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "settings",
     [

@@ -17,6 +17,7 @@ def corpus() -> Pairs:
     return clean(COUNT)
 
 
+@pytest.mark.slow
 def test_a_clean_corpus_has_no_problems_and_its_counts_are_right(corpus):
     result = checked(corpus)
     assert problems(result) == []
@@ -73,6 +74,7 @@ def planted(name: str, pairs: Pairs) -> Pairs:
     raise ValueError(name)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("name", "share", "followed_by"),
     [

@@ -24,6 +24,7 @@ def stretches(pairs: Pairs, *codes: str | None) -> list[Finding]:
     return [finding for finding in check.findings() if "exchanged, from" in finding.what]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("codes", [(), ("en", "fr")])
 @pytest.mark.parametrize("first", [101, 552, 803, 1_054])
 def test_the_first_line_is_named_however_many_come_after_it(corpus, first, codes):

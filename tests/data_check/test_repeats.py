@@ -57,6 +57,7 @@ def test_no_pairs_at_all_are_no_repeats():
     assert repeat_check.result.different == 0
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("rules", [{}, {"drop_repeated": False, "max_characters": 3, "max_copied": 0}])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_train_leaves_out_is_told_before(seed, rules):

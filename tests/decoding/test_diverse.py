@@ -43,6 +43,7 @@ def search(table: Tensor, limits: list[int], **options) -> list[list[Hypothesis]
     return beam_search(Chain(table.repeat_interleave(groups, 0)), beams)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("strength", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize(("groups", "size"), [(2, 1), (5, 1), (3, 2), (2, 3)])
 def test_diverse_search_is_the_one_in_lists(groups: int, size: int, strength: float) -> None:

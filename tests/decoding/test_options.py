@@ -152,6 +152,7 @@ def test_a_term_without_spelling_is_refused(tokenizer: Tokenizer, translator: Tr
 # ---- loops -----------------------------------------------------------------------------------
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("beam_size", [1, 5])
 def test_no_phrase_is_repeated_more_often_than_allowed(
     endless: Translator, tokenizer: Tokenizer, beam_size: int

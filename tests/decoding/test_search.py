@@ -87,6 +87,7 @@ def test_a_vocabulary_smaller_than_the_beam_is_searched_whole(vocab: int, eos: i
         agree(found[i], all_hypotheses(table[i], limit, eos, 1.0))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 5, 7])
 def test_beam_search_is_the_one_of_the_textbook(beam_size: int, penalty: float) -> None:

@@ -67,6 +67,7 @@ class Walk:
         return (self.sentences == sentence).nonzero().flatten().tolist()
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "variant", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
 )

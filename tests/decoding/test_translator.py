@@ -144,6 +144,7 @@ def test_space_around_a_sentence_comes_back_and_changes_nothing_else(taught: Tra
     same([replace(t, text=t.text.strip()) for t in found], [found[1]] * 3)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.filterwarnings("ignore::dragoman.errors.SentenceCut")
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_odd_sentences_have_one_answer_each(untaught: Translator, beam_size: int) -> None:
@@ -183,6 +184,7 @@ def test_duplicates_get_the_same_answer(untaught: Translator) -> None:
 # ---- the same answer, however it is found ----------------------------------------------------
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_a_batch_gives_what_each_sentence_gives_alone(untaught: Translator, beam_size: int) -> None:
     asked = sentences(9)
@@ -278,6 +280,7 @@ def test_dropout_is_off(tokenizer: Tokenizer) -> None:
 # ---- streams and batches ---------------------------------------------------------------------
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("window", [1, 2, 7, 2048])
 def test_a_stream_is_the_same_translations(untaught: Translator, window: int) -> None:
     asked = ["", *sentences(11), " "]
@@ -305,6 +308,7 @@ def test_an_endless_stream_is_answered(taught: Translator) -> None:
     assert [next(stream).text for _ in range(13)] == ["Oui."] * 13
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_workers_may_be_forked_in_a_program_whose_threads_translate(untaught: Translator, tokenizer: Tokenizer):
     texts = [f"The {'old ' * (number % 5)}house {number}." for number in range(11)]
@@ -341,6 +345,7 @@ def test_workers_get_equally_many_batches_of_equal_size(untaught: Translator, wo
     assert min(sizes) > 0.4 * max(sizes)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("beam_size", "max_tokens"), [(1, 101), (3, 101), (5, 4096), (7, 3)])
 def test_batches_keep_to_their_budget(untaught: Translator, beam_size: int, max_tokens: int) -> None:
     shapes = []
@@ -472,6 +477,7 @@ def test_placeholders_are_copied_from_the_source(monkeypatch: pytest.MonkeyPatch
     assert not {"name", "{"} & shown
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 3}, {"beam_size": 2, "glossary": {"Yes": "chat"}}])
 def test_what_is_to_be_copied_is_copied_once_whatever_a_model_has_learned(options: dict) -> None:
     tokenizer = Tokenizer.train(WORDS, vocab_size=331, symbols=SLOTS)

@@ -130,6 +130,7 @@ def test_the_command_for_ray_runs(folder):
     assert translated(folder) == WHOLE
 
 
+@pytest.mark.slow
 def test_the_table_of_machines_follows_from_the_formula_and_the_figures_of_performance(folder):
     (command,) = (block for block in blocks("sh") if "benchmarks/" in block)
     assert shell(command, folder) == blocks("text")[0]

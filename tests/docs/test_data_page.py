@@ -31,6 +31,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "tmx", "xlf", "po"])
 def test_every_example_is_the_same_pair(tmp_path: Path, form: str):
     assert len(blocks(form)) == (3 if form == "jsonl" else 1)

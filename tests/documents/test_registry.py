@@ -240,6 +240,7 @@ FIELDS = {
 """Paragraphs of Word: what stands in each run."""
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("runs", FIELDS.values(), ids=FIELDS)
 def test_fields_of_word_stay_whole_around_their_words(runs):
     document = docx.Document()

@@ -100,6 +100,7 @@ def test_weights_stay(tmp_path, models):
     assert len(lines(twice)) == len(lines(once))
 
 
+@pytest.mark.slow
 def test_processes_score_as_one_does(tmp_path, models, monkeypatch):
     monkeypatch.setattr(agreement, "AT_ONCE", 29)
     found, messages = [], []
@@ -130,6 +131,7 @@ def test_what_is_too_long_for_a_model_is_left_out(tmp_path, models, monkeypatch)
     assert NOISY[8] in left
 
 
+@pytest.mark.slow
 def test_train_and_data_prepare_score_alike_and_tell(tmp_path, models, dragoman):
     file, output = tsv(tmp_path / "pairs.tsv", NOISY), tmp_path / "prepared"
     given = [LANGUAGES, f"data.cleaning.models={json.dumps(models)}", "data.held_out=7", "tokenizer.vocab_size=400"]

@@ -88,6 +88,7 @@ def logits_of(model: Transformer) -> Tensor:
     return model(source, target)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("choices", CHANGES_LOGITS.values(), ids=CHANGES_LOGITS)
 def test_the_field_changes_the_logits(choices: dict[str, Any]):
     model = build()
@@ -134,6 +135,7 @@ def test_the_dropout_is_where_it_belongs_and_nowhere_else(name: str, monkeypatch
     assert sorted(calls) == sorted(dropouts)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("name", DROPOUTS)
 def test_the_dropout_acts_in_training_only(name: str):
     model, plain = small_with(name, 0.37), small_with(name, 0.0)

@@ -22,6 +22,7 @@ every_position_kind = pytest.mark.parametrize(
 TOLERANCE = {"rtol": 0, "atol": 1e-5}
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 def test_logits_are_rows_by_target_positions_by_target_vocabulary(choices: dict[str, Any]):
@@ -31,6 +32,7 @@ def test_logits_are_rows_by_target_positions_by_target_vocabulary(choices: dict[
     assert logits.isfinite().all()
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 def test_no_later_target_token_changes_a_bit_of_earlier_logits(choices: dict[str, Any]):
@@ -45,6 +47,7 @@ def test_no_later_target_token_changes_a_bit_of_earlier_logits(choices: dict[str
         assert (other[:, position:] != logits[:, position:]).any(-1).all()
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 def test_what_is_under_source_padding_changes_no_bit(choices: dict[str, Any]):
@@ -60,6 +63,7 @@ def test_what_is_under_source_padding_changes_no_bit(choices: dict[str, Any]):
     assert torch.equal(model(padded, target), logits)
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 def test_a_sentence_has_the_same_logits_alone_and_in_a_batch_of_longer_ones(
@@ -77,6 +81,7 @@ def test_a_sentence_has_the_same_logits_alone_and_in_a_batch_of_longer_ones(
         torch.testing.assert_close(together[row, :tgt_len], alone[0], **TOLERANCE)
 
 
+@pytest.mark.first_is_quick
 @every_variant
 def test_the_gradient_reaches_every_parameter(choices: dict[str, Any]):
     model = build(**choices).train()
@@ -103,6 +108,7 @@ def step_by_step(model: Transformer, source: Tensor, target: Tensor, parts: list
     return torch.cat(logits, dim=1)
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 @pytest.mark.usefixtures("annotations_unchecked")
@@ -115,6 +121,7 @@ def test_cached_steps_equal_the_whole_target_at_once(choices: dict[str, Any]):
         torch.testing.assert_close(step_by_step(model, source, target, parts), expected, **TOLERANCE)
 
 
+@pytest.mark.first_is_quick
 @every_position_kind
 @torch.no_grad()
 def test_rows_that_share_a_memory_row_equal_rows_with_one_each(positions: str):
@@ -127,6 +134,7 @@ def test_rows_that_share_a_memory_row_equal_rows_with_one_each(positions: str):
         torch.testing.assert_close(step_by_step(model, source, target, parts), expected, **TOLERANCE)
 
 
+@pytest.mark.first_is_quick
 @every_position_kind
 @pytest.mark.parametrize("turn", [3, 16])
 @torch.no_grad()
@@ -218,6 +226,7 @@ def test_forward_is_encode_then_decode_and_states_then_project():
     assert torch.equal(model.decode(target, model.encode(source, visible), visible), expected)
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 def test_without_dropout_training_and_evaluation_have_the_same_bits(choices: dict[str, Any]):

@@ -137,6 +137,7 @@ def test_a_folder_without_a_run_is_refused_by_name(tmp_path: Path, missing: str)
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing_shows_all_and_hides_folders(tmp_path: Path):
     evil = f"data.source=/home/secret/{EVIL.replace('/', '')}"
     runs = [ComparedRun.read(write_run(tmp_path / "one", evil)), ComparedRun.read(write_run(tmp_path / "two"))]

@@ -150,6 +150,7 @@ def test_bytes_that_are_no_text_become_a_mark(model):
     )
 
 
+@pytest.mark.slow
 def test_each_word_of_the_source_is_removed_in_turn(model, given):
     source, target = ids(model)
     translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))

@@ -52,6 +52,7 @@ class Page(HTMLParser):
         return json.loads(self.scripts[0])
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_weight_to_half_a_percent(given):
     data = Page(render_inspection(given)).data
     for kind, heads in given.attention.items():
@@ -100,6 +101,7 @@ def test_the_page_loads_nothing_and_runs_its_own_script_only(given):
     assert page.policy.startswith("default-src 'none'; ")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("side", ["text", "target", "both"])
 def test_a_text_stays_in_its_place(model, given, side):
     texts = {"text": (EVIL, "old"), "target": ("old", EVIL), "both": (EVIL, EVIL)}[side]
@@ -146,6 +148,7 @@ def browse(page: str, folder: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
     heads = 1 + HEADS  # and their mean
@@ -190,6 +193,7 @@ def test_a_browser_shows_the_weights_of_the_model(given, tmp_path):
     assert result["prefix"].endswith(f"(log-probability −{-nodes[index]['log_prob']:.2f}).")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_a_browser_shows_any_text_as_text(model, tmp_path):
     evil = inspect_translation(model, EVIL, target="x", beam_size=2)

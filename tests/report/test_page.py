@@ -57,6 +57,7 @@ def full(tmp_path_factory) -> tuple[Page, str]:
     return page(tmp_path_factory.mktemp("page"), full_run())
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing_and_runs_nothing(full):
     parsed, html = full
     assert not parsed.tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
@@ -97,6 +98,7 @@ def test_texts_are_escaped_wherever_they_come_from(full, tmp_path):
     assert parsed.text.count(EVIL_WORD) == 3 + 3
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("validations", [0, 1, 2, 23])
 def test_the_page_can_be_written_at_any_time(tmp_path, validations):
     metrics = [*steps(validations * 3), *map(validation, range(1, validations + 1))]
@@ -123,6 +125,7 @@ def test_what_the_run_warned_of_is_on_its_page(tmp_path):
     assert "Warnings" not in page(tmp_path, summary(metrics=steps(3)))[0].text
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "data", [["source=/home/secret/pairs.tsv", "valid=[/secret/a]"], ["corpora=[{source: /home/secret/pairs.tsv}]"]]
 )

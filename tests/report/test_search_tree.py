@@ -60,6 +60,7 @@ def test_watching_a_search_changes_nothing(beam_size):
         assert [hypotheses] == beam_search(Markov(seed), Beams(beam_size, options()))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_the_tree_keeps_and_drops_what_a_plain_beam_search_keeps_and_drops(beam_size):
     for seed in range(7):

@@ -9,6 +9,7 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.report.models import SOURCE, TARGET, small_model
 
 
+@pytest.mark.slow
 def test_words_have_the_probabilities_of_an_inspection(model, given):
     words = word_probabilities(model, SOURCE, TARGET)
     assert [word.text for word in words] == TARGET.split()

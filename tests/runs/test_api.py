@@ -51,6 +51,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_of_all_kinds_are_the_same_run(kind, tmp_path):
     evaluation = dragoman.train(KINDS[kind](tmp_path), tmp_path / "run", size="tiny", **SMALL)
@@ -83,6 +84,7 @@ def test_held_out_pairs_may_be_of_any_kind_and_columns_beside_them_of_any_type(t
     assert len(RunDirectory(tmp_path / "run").pairs("test")) == 10
 
 
+@pytest.mark.slow
 def test_pairs_are_scored_in_the_direction_of_the_model(tmp_path):
     dragoman.train(PAIRS, tmp_path / "run", size="tiny", languages=("en", "fr"), **SMALL)
     expected = dragoman.evaluate(tmp_path / "run", PAIRS[:5]).translations

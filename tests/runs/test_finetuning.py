@@ -99,6 +99,7 @@ def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
     assert all(name.startswith("decoder.") and ".embedding." not in name for name in moved), moved
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_bits(base, tmp_path, monkeypatch):
     finetune(base, tmp_path / "whole")
     step = Trainer.train_step

@@ -79,6 +79,7 @@ def first_tokens(data: PreparedData) -> list[str]:
     return [data.source_tokenizer.spelled(int(sentences[i][0])) for i in range(len(store))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting",
     [
@@ -245,6 +246,7 @@ def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
     assert read_config(tmp_path / "run")["directions"] == [["en", "fr"], ["en", "de"]]
 
 
+@pytest.mark.slow
 def test_many_sources_of_one_target_need_no_token(folder, tmp_path):
     names = [{"source": str(folder / f"{name}.tsv"), "languages": [name, "en"]} for name in ("fr", "de")]
     path = trained(tmp_path / "run", f"data.corpora={json.dumps(names)}", steps=1)
@@ -261,6 +263,7 @@ def test_many_sources_of_one_target_need_no_token(folder, tmp_path):
         Translator.load(path, languages=("it", "en"))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("target", ["ctranslate2", "onnx", "argos"])
 def test_a_language_of_a_model_is_exported_or_the_format_is_refused(model, tmp_path, target):
     with pytest.raises(UsageError, match="translates into fr, de; choose one with --to"):

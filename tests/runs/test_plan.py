@@ -116,6 +116,7 @@ def test_a_run_of_another_version_names_its_file(tmp_path):
         plan_resume(tmp_path, {})
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_table_is_read_once_and_a_little_of_it_to_find_its_columns(tmp_path, monkeypatch, suffix):
     pairs = list(Bitext.open("builtin:grammar:2003"))

@@ -106,6 +106,7 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
     assert len(list((tmp_path / "again").iterdir())) == len(list(folder.iterdir()))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("dies_in", "call", "kept"),
     [
@@ -272,6 +273,7 @@ def in_child(action: Callable[[], object]) -> int:
     return process.exitcode
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "name", ["cleaning/pairs", "cleaning/journal.json", "text_tools.json", "source_tokenizer.json"]
 )

@@ -125,6 +125,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch
     assert capsys.readouterr().err.count("The curves lack what comes now: no space left on device") == 1
 
 
+@pytest.mark.slow
 def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     config, bitext = small_run()
     run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
@@ -146,6 +147,7 @@ def test_settings_that_a_resumed_run_refuses_are_not_written(tmp_path):
     assert RunDirectory(tmp_path / "model").config.read_bytes() != kept
 
 
+@pytest.mark.slow
 def test_damaged_data_of_a_run_is_refused_and_another_number_of_threads_is_told(tmp_path, capsys):
     config, bitext = small_run("training.max_steps=7")
     run.start_run(bitext, config, tmp_path / "model", listener=Display(quiet=True))
@@ -209,6 +211,7 @@ def test_metrics_of_every_step_are_kept_where_wanted(tmp_path):
     assert [event["step"] for event in read_metrics(path)] == [1, 3, 6, 9]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_back_says_so_and_its_files_forget_what_was_undone(tmp_path, monkeypatch, capsys):
     step = Trainer.train_step
 

@@ -263,6 +263,7 @@ def test_no_pickle_is_read(checkpoints: Checkpoints, two: list[Path], tmp_path: 
 # ---- crashes ---------------------------------------------------------------------------------
 
 
+@pytest.mark.first_is_quick
 @posix
 @pytest.mark.parametrize("before", [(), (2, 3)])
 def test_a_crash_at_any_moment_of_a_save_loses_nothing(

@@ -92,6 +92,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, memory: fsspec.AbstractFileSystem, f
     return calls
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("at_once", [module.AT_ONCE, 0])
 @pytest.mark.parametrize("error", [Killed, OSError])
 def test_ended_at_any_call_it_holds_the_state_before_or_the_new_one(tmp_path, folder, memory, error, at_once):

@@ -246,6 +246,7 @@ def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, 
     assert all(torch.equal(loaded[name], wanted[name]) for name in wanted)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_replaced_while_it_is_read_is_read_whole(
     tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
@@ -271,6 +272,7 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_whole(
         writer.join()
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_model_directory_gives_back_the_model(
     tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, variant: str

@@ -236,6 +236,7 @@ def many(count: int) -> Iterator[str | Code]:
         yield Code(f"<x{number}/>", "word")
 
 
+@pytest.mark.slow
 def test_thousands_of_codes_take_no_time_to_speak_of():
     content = list(many(16_000))
     document = Document("", [Segment(0, 0, content, in_place=False)])

@@ -279,6 +279,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_a_repeated_mark_takes_time_in_proportion(pattern):
     page = page_of(pattern)
@@ -290,6 +291,7 @@ def test_a_repeated_mark_takes_time_in_proportion(pattern):
     assert seconds[1] < 40 * seconds[0] + 0.5
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "page",
     [

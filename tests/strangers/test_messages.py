@@ -367,6 +367,7 @@ def test_a_template_gets_the_forms_of_its_language(target, count, newline, langu
     assert second.msgstr == "A CAT"
 
 
+@pytest.mark.slow
 def test_a_long_header_takes_no_time_to_speak_of():
     text = PLURAL.format(language="", rule="x").replace("Plural-Forms: x\\n", 'Plural-Forms: x"\n"' * 20_000)
     started = time.process_time()
@@ -421,6 +422,7 @@ def test_apostrophes_in_branches_quote_nothing():
     assert piece.wrap("les chiens'") == "les chiens''"
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "part", ["<a b=c ", "{a, plural, x {", "&A", "A_b", ":a", "[[", "a|", "yy", "<!--", "{0} ", "\\n"]
 )

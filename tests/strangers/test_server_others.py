@@ -95,6 +95,7 @@ def test_a_batch_that_takes_too_long_makes_place_and_is_done_again(queue):
     assert slow.result()[0].text == expected
 
 
+@pytest.mark.slow
 def test_a_unit_whose_time_is_over_is_stopped(queue):
     translator, steps = endless(), []
 
@@ -129,6 +130,7 @@ def test_units_with_forbidden_terms_are_translated_beside_the_batches(queue):
     assert len(slow.result()) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "part"),
     [
@@ -360,6 +362,7 @@ def work(ask, kind, *arguments):
             return [ask("double", number) for number in arguments]
 
 
+@pytest.mark.slow
 def test_a_process_is_limited_killed_and_followed_by_another():
     helpers = Helpers(work, memory=2**29)
     assert helpers.job().run("ask", 1, 2, answer=lambda _, number: 2 * number) == [2, 4]
@@ -417,6 +420,7 @@ def test_a_killed_looker_is_followed_by_another(serve, path):  # noqa: F811
     assert running.ask("POST", "/explore", asked)[:2] == first[:2]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("change", ["replaced", "removed"])
 def test_a_model_that_was_replaced_is_not_looked_into(serve, path, change):  # noqa: F811
     running = serve(Translator.load(path), inspector=InspectionWorker({("en", "fr"): InspectedModel(path)}, fork=False))

@@ -79,6 +79,7 @@ def raw(port, content):
     return found
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_field_of_another_kind_is_refused_or_ignored_and_no_failure(running, route):
     for name in ROUTES[route]:
@@ -88,6 +89,7 @@ def test_a_field_of_another_kind_is_refused_or_ignored_and_no_failure(running, r
             assert status == 200 or told.keys() & {"error", "message"}, (name, value, told)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_body_that_is_no_request_is_refused_in_the_shape_of_the_api(running, route):
     kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "multipart/x")
@@ -283,6 +285,7 @@ def test_requests_that_are_sent_before_answers_come_are_answered_in_order_up_to_
     assert running.ask("GET", "/health")[0] == 200
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_its_answer_is_cut_off(serve, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(limits, "SENDING", 0.5)
     memory = Memory(tmp_path / "memory")

@@ -10,6 +10,7 @@ from tests.documents.engines import SAME, SHOUTING, translated
 TIMES = "00:00:01,000 --> 00:00:02,000"
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -260,6 +260,7 @@ def test_numbers_and_abbreviations_do_not_end_sentences(language: str, sentences
     assert split("".join(sentences), language) == sentences
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("part", [" ", ".", '"', "a", ", ", "a. ", "“a. ”", "。", "ab "])
 def test_long_texts_are_taken_apart_without_loss(part: str) -> None:
     text = part * (100_000 // len(part))

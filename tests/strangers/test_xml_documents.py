@@ -417,6 +417,7 @@ def test_deep_nesting_gives_a_sentence(name, content):
         read(content, name)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "source",
     [

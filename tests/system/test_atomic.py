@@ -50,6 +50,7 @@ def test_what_is_replaced_keeps_its_rights(tmp_path: Path) -> None:
     assert (tmp_path / ("x" * 250)).read_bytes() == b"a long name"
 
 
+@pytest.mark.first_is_quick
 @posix
 @pytest.mark.parametrize("old", [b"old" * 1009, None])
 def test_a_crash_leaves_the_old_file_or_the_new_one(tmp_path: Path, old: bytes | None) -> None:

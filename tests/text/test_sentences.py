@@ -53,6 +53,7 @@ def test_texts_are_split_at_the_ends_of_sentences(language: str | None, sentence
     assert split("".join(sentences), language) == sentences
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("language", ["en", "fr", "ja", None])
 def test_no_text_is_lost_or_ends_the_program(language: str | None) -> None:
     dice = random.Random(5)

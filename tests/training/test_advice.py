@@ -27,6 +27,7 @@ def target(tmp_path: Path) -> TokenStore:
     return TokenStore(tmp_path / "t")
 
 
+@pytest.mark.slow
 def test_the_entropy_of_frequencies_by_hand(target: TokenStore):
     assert frequency_entropy(target) == pytest.approx(math.log(3))
 
@@ -118,6 +119,7 @@ def test_a_validation_loss_that_rises_with_the_training_loss_is_no_overfitting(t
     assert advice([(0.9, 0.6), (0.9, 0.7), (0.91, 0.7), (0.92, 0.7), (0.93, 0.7)], target) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_learns_nothing_is_warned_of_and_a_resumed_one_not_again(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(module, "FEWEST_STEPS", 3)
     monkeypatch.setattr(module, "NOVICE", 6)

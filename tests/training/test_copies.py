@@ -92,6 +92,7 @@ def variants(copies: int) -> list[Any]:
 ONE_COPY, TWO_COPIES = variants(1), variants(2)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("choices", "copies"), [*TWO_COPIES, ONE_COPY[0]])
 def test_gradients_are_those_of_the_model_alone(copied, choices: dict[str, Any], copies: int):
     model = build(**choices)
@@ -101,6 +102,7 @@ def test_gradients_are_those_of_the_model_alone(copied, choices: dict[str, Any],
     assert_close(own, theirs)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("choices", "copies"), [*ONE_COPY, TWO_COPIES[0]])
 def test_in_bfloat16_gradients_point_the_same_way(copied, choices: dict[str, Any], copies: int):
     """8 bits a number: a loss to 1 %, the whole gradient to 8 % of its length, and float32 for the optimizer."""
@@ -213,6 +215,7 @@ def break_off(model: Transformer, part: Batch, *, rows: int, ended: Path) -> Non
     ended.touch()
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("rows", [4, 3])
 def test_an_error_of_any_copy_reaches_the_caller_after_all_have_ended(copied, tmp_path: Path, rows: int):
     model = build()

@@ -69,6 +69,7 @@ def trainer_of(runs: Runs, rows: list[list[int]], **choices: float) -> Trainer:
 WHOLE = [list(range(13)), list(range(13, 20))]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("fail", [no_memory_on_a_cpu, no_memory_on_a_gpu, no_memory_in_python])
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
 def test_a_batch_that_does_not_fit_is_halved_with_the_same_gradient(runs: Runs, fail, r_drop: float):
@@ -157,6 +158,7 @@ def test_what_a_broken_backward_pass_added_is_not_counted_twice(runs: Runs):
         torch.testing.assert_close(gradients[name], expected[name], rtol=1e-4, atol=1e-6, msg=name)
 
 
+@pytest.mark.slow
 def test_as_large_a_batch_is_halved_at_once_the_next_time(runs: Runs):
     trainer, watcher = runs.trainer(batches=runs.batches("large", random_pairs(97, seed=7), max_tokens=97))
     compute, failed, whole = trainer.executor.loss, [], 0

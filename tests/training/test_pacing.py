@@ -18,6 +18,7 @@ def runs(tmp_path: Path) -> Runs:
     return Runs(tmp_path)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("choices", "steps"),
     [
@@ -108,6 +109,7 @@ def test_a_decay_begins_in_time_for_the_last_minute(runs: Runs, monkeypatch):
     assert rates(watcher)[-1] == pytest.approx(1e-3 / (decay["last_step"] + 1 - decay["step"]))
 
 
+@pytest.mark.slow
 def test_a_machine_that_becomes_slower_does_not_exceed_the_minutes(runs: Runs, monkeypatch):
     trainer, watcher, clock = by_clock(runs, monkeypatch)(max_minutes=5, validate_every=90)
     clock.slow_after, clock.slow = 170, 3.0
@@ -142,6 +144,7 @@ def test_no_better_validations_begin_the_decay(runs: Runs):
     assert trainer.progress.step == 24  # half of it
 
 
+@pytest.mark.slow
 def test_a_run_stopped_in_its_decay_goes_on_with_the_same_bits(runs: Runs, monkeypatch):
     """Although the second command is ten times as slow."""
     make = by_clock(runs, monkeypatch, name="whole")
@@ -157,6 +160,7 @@ def test_a_run_stopped_in_its_decay_goes_on_with_the_same_bits(runs: Runs, monke
     assert equal(second.state_dict()[0]["model"], whole.state_dict()[0]["model"])
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("stop", [None, 10])
 def test_a_run_that_is_given_more_has_the_bits_of_one_that_had_it_from_the_start(runs: Runs, stop: int | None):
     choices = {"schedule": "wsd", "validate_every": 5}
@@ -177,6 +181,7 @@ def test_a_run_that_is_given_more_has_the_bits_of_one_that_had_it_from_the_start
     assert again.progress.step == 24  # nothing is admitted that was not before
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("validate_every", [4, "epoch", None])
 def test_each_epoch_is_planned_once(runs: Runs, validate_every: int | str | None):
     """Planning sorts all pairs, which would take longer than a step."""

@@ -125,6 +125,7 @@ def test_the_losses_of_several_ranks_are_those_of_one(size: int, parallel: str, 
     assert [bool(rank["kept"]) for rank in found] == [True] + [False] * (size - 1)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_ranks(launcher: Launcher, runs: Runs, alone):
     launcher.run(2, lambda ranks: train(runs, ranks, "moved", stop_after=17))
     found = launcher.run(3, lambda ranks: train(runs, ranks, "moved", stop_after=31))
@@ -160,6 +161,7 @@ def test_a_batch_that_does_not_fit_on_one_rank_is_halved(launcher: Launcher, run
     assert found[0]["losses"] == pytest.approx(alone["losses"], rel=1e-6)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("lost_by", ["SIGKILL", "SIGSTOP", "an error"])
 def test_a_lost_rank_ends_all_others(lost_by: str, launcher: Launcher, runs: Runs, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.1)

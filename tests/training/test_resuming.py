@@ -40,6 +40,7 @@ def dropping(seed: int) -> Transformer:
     return small_model(seed=seed, dropout=0.3, attention_dropout=0.2, projection_dropout=0.1)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("stop", [4, 10, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 5))])
 def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: int):
     """After a validation (step 4) and between two, in all three epochs."""
@@ -66,6 +67,7 @@ def test_a_run_that_was_stopped_and_resumed_has_the_same_bits(runs: Runs, stop: 
     assert progress[0] == progress[1]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "choices",
     [
@@ -84,6 +86,7 @@ def test_every_way_to_train_resumes_with_the_same_bits(runs: Runs, choices: dict
     assert_resumed_with_the_same_bits(runs, choices)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_copies_in_several_processes_resume_with_the_same_bits(runs: Runs, precision: str):
@@ -144,6 +147,7 @@ def test_no_optimizer_is_given_the_moments_of_another(runs: Runs, before: str, a
         runs.resumed(optimizer=after)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("before", "after"), [("bleu", "loss"), ("loss", "bleu")])
 def test_a_run_that_monitors_something_else_goes_on_comparing_with_what_it_kept(runs: Runs, before: str, after: str):
     first, watcher = runs.trainer(max_steps=8, monitor=before, bleu=scripted(20, 21))
@@ -289,6 +293,7 @@ def test_max_minutes_counts_the_time_before_a_resume(runs: Runs, monkeypatch):
     assert watcher.of("step")[-1]["seconds"] == 270
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ResourceError("full")])
 def test_a_checkpoint_that_cannot_be_written_warns_and_training_goes_on(runs: Runs, error: Exception, monkeypatch):
     whole, _ = runs.trainer("whole", max_steps=13)

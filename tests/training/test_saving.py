@@ -34,6 +34,7 @@ class Disk:
             raise ResourceError("The disk is full.")
 
 
+@pytest.mark.slow
 def test_snapshots_and_old_checkpoints_make_room_for_a_new_one(runs: Runs, monkeypatch: pytest.MonkeyPatch):
     whole, _ = runs.trainer("whole", max_steps=13)
     whole.train()

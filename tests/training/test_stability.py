@@ -138,6 +138,7 @@ def test_a_better_validation_makes_up_for_going_back(runs: Runs, scores: tuple[i
     assert trainer.progress.roll_backs == left
 
 
+@pytest.mark.slow
 def test_an_absurd_learning_rate_keeps_and_saves_numbers_only(runs: Runs):
     trainer, watcher = runs.trainer(max_steps=40, learning_rate=1e6, warmup=1)
     assert trainer.train() == "40 steps"
@@ -177,6 +178,7 @@ def test_a_checkpoint_of_an_interruption_is_not_what_a_run_goes_back_to(runs: Ru
     assert [event["step"] for event in watcher.of("roll_back")] == [4]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("stop", [5, 8, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 6, 7, 10))])
 def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, stop: int):
     """Steps 5, 6 and 7 are bad until the run has gone back to step 4."""

@@ -217,6 +217,7 @@ def test_the_loss_can_decide_instead_of_bleu(runs: Runs):
     assert (trainer.progress.best_scores["loss"], trainer.progress.best_step) == (-min(losses), len(losses) - 3)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("monitor", ["bleu", "chrf"])
 def test_the_loss_decides_between_equal_scores(runs: Runs, monitor: str):
     """As where BLEU is 0 throughout: the model with the lowest loss is kept, and only then patience begins."""
@@ -264,6 +265,7 @@ def test_max_steps_ends_with_one_validation(runs: Runs, steps: int, validated: l
     assert watcher.callbacks.checkpoints.steps() == validated[-2:]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("better", [True, False])
 def test_the_average_of_the_last_snapshots_is_kept_only_if_better(runs: Runs, better: bool):
     bleu = 6 if better else 4.9

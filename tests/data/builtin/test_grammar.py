@@ -56,6 +56,7 @@ def test_the_sentences_do_not_depend_on_the_hash_seed_of_the_process():
     assert generated("1", valid=53) == generated("2", valid=53) == {"valid": dict(generate(53, split="valid"))}
 
 
+@pytest.mark.slow
 def test_an_english_sentence_comes_once_and_has_one_translation(train, held_out):
     assert [len(train), len(held_out["valid"])] == [7001, 499]
     known = train | held_out["valid"] | held_out["test"]

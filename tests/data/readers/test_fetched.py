@@ -37,6 +37,7 @@ def put():
     MEMORY.store.clear()
 
 
+@pytest.mark.slow
 def test_what_is_prepared_from_s3_is_what_is_prepared_from_the_disk(bucket, tmp_path):
     files = fsspec.filesystem("s3")
     (tmp_path / "pairs.en-fr.tsv.gz").write_bytes(gzip.compress(TSV))

@@ -31,6 +31,7 @@ def tokenizer(request) -> Tokenizer:
     return Tokenizer.train(texts, vocab_size=700, kind=request.param)
 
 
+@pytest.mark.first_is_quick
 def test_sentencepiece_finds_our_tokens_and_puts_them_together(tokenizer):
     pieces = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model(tokenizer))
     grammar = (source for source, _ in Bitext.open("builtin:grammar:200:test"))
@@ -40,6 +41,7 @@ def test_sentencepiece_finds_our_tokens_and_puts_them_together(tokenizer):
         assert pieces.decode_pieces(pieces.encode(text, out_type=str)).replace("▁", " ") == text.replace("▁", " ")
 
 
+@pytest.mark.first_is_quick
 def test_half_a_character_is_no_error(tokenizer):
     pieces = sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model(tokenizer))
     half = tokenizer.spelled(tokenizer.encode("\U00012345")[-1])

@@ -101,6 +101,7 @@ def models(tokenizer, tmp_path_factory) -> Models:
     return Models(tmp_path_factory.mktemp("models"), tokenizer)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("target", [target for target in TARGETS if target != "dragoman-int8"])
 def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
@@ -123,6 +124,7 @@ def test_engines_agree_or_the_format_is_refused(models, name, target, tmp_path):
         assert agreement.largest_difference < 1e-3
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("target", ["ctranslate2", "onnx", "transformers"])
 def test_engines_agree_up_to_the_last_position(tokenizer, target, tmp_path):
     choices = ARCHITECTURES["post-norm, learned positions"] | {"max_positions": 24}
@@ -163,6 +165,7 @@ def test_import_and_export_are_inverse(models, name, tmp_path):
     assert all(torch.equal(weights[key], weights_again[key]) for key in weights)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("name", MODELS)
 def test_what_was_written_for_transformers_translates_the_same_when_it_comes_back(models, name, tmp_path):
     answer = row(name)[-1]
@@ -180,6 +183,7 @@ def test_what_was_written_for_transformers_translates_the_same_when_it_comes_bac
         assert translation.score == pytest.approx(expected.score, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", pretrained_models.some_slow(["bpe", "unigram", "char", "word"], quick=["bpe"]))
 def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, tmp_path):
     texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
@@ -208,6 +212,7 @@ def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, 
             import_pretrained(tmp_path / "damaged", tmp_path / "none")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("name", pretrained_models.some_slow(["the default: pre-norm, rotary", *IMPORTED], quick=QUICK))
 @pytest.mark.parametrize(("target", "beam_size"), [("ctranslate2", 5), ("onnx", 1)])
 def test_the_script_beside_the_model_translates_text(models, tmp_path, target, beam_size, name):
@@ -226,6 +231,7 @@ def test_the_script_beside_the_model_translates_text(models, tmp_path, target, b
     assert process.stdout.split("\n")[:-1] == texts
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("numbers", ["float32", "int8"])
 def test_onnx_stores_a_table_once_that_both_graphs_and_the_projection_share(tokenizer, tmp_path, numbers):
     size, width, copies = 5_003, SIZES["d_model"], {}
@@ -250,6 +256,7 @@ def tensors(file: Path) -> list:
     return [*onnx.load(file, load_external_data=False).graph.initializer]
 
 
+@pytest.mark.slow
 def test_the_readme_tells_how_many_raw_texts_the_script_translates_as_dragoman_does(tmp_path):
     texts = [*itertools.chain.from_iterable(Bitext.open("builtin:grammar:300"))]
     tokenizer = Tokenizer.train(texts, vocab_size=340, symbols=SLOTS)
@@ -308,6 +315,7 @@ def test_eight_bits_tell_how_far_they_agree(models, tmp_path, dragoman):
     assert "ctranslate2 " in card
 
 
+@pytest.mark.slow
 def test_a_model_directory_in_eight_bits_is_a_quarter_as_large_and_says_what_it_would_say(models, tmp_path, dragoman):
     model, small, text = models["SwiGLU"], tmp_path / "small", tmp_path / "text"
     text.write_text("\n".join(SENTENCES), encoding="utf-8")

@@ -172,6 +172,7 @@ console.log(JSON.stringify(found.map((ids) => [ids, tokenizer.decode(ids)])));
 """
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("kind", web.KINDS)
 def test_the_tokenizer_of_the_page_is_that_of_dragoman_for_any_text(kind, tmp_path):
     if (node := shutil.which("node")) is None:
@@ -247,6 +248,7 @@ def test_the_page_says_why_it_cannot_start(served, tmp_path):
     assert "Type python -m http.server in this folder" in process.stdout
 
 
+@pytest.mark.slow
 def test_a_page_with_a_student_takes_less_than_six_megabytes(runtime, tmp_path):
     sizes = {"source_vocab_size": 4000, "target_vocab_size": 4000, "d_model": 128, "num_heads": 4, "d_ff": 256}
     choices = {"positions": "rotary", "share_embeddings": True} | read_recipe("edge")["model"]

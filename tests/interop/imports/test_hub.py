@@ -150,6 +150,7 @@ def run(hub, tmp_path_factory) -> Iterator[Run]:
         yield run
 
 
+@pytest.mark.slow
 def test_a_damaged_download_is_refused_and_a_whole_one_is_fetched_once(hub, run, tmp_path):
     hub.damaged = "model.safetensors"
     code, errors = run("import", NAME, tmp_path / "model")
@@ -167,6 +168,7 @@ def test_a_damaged_download_is_refused_and_a_whole_one_is_fetched_once(hub, run,
     assert code == 0, errors
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("stays_down", [False, True])
 def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
     hub, run, tmp_path, monkeypatch, stays_down

@@ -48,6 +48,7 @@ def test_only_a_known_tag_is_no_text(tmp_path):
     assert unknown != ours.source_tokenizer.encode(">>fr<< x")[0]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("make", "codes"), [(models.m2m, ("eng_Latn", "deu")), (models.nllb, ("en", "de"))])
 def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
     import_pretrained(make(tmp_path / "theirs"), tmp_path / "ours")
@@ -66,6 +67,7 @@ def legacy_nllb(folder: Path) -> Path:
     return models.nllb(folder, legacy=True)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("make", "token"), [(models.m2m, "__de__"), (models.nllb, "deu_Latn"), (legacy_nllb, "deu_Latn")]
 )

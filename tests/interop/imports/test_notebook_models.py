@@ -59,6 +59,7 @@ def keras(tmp_path) -> NotebookModel:
     return make("keras", tmp_path / "notebook", encoder_layers=1, decoder_layers=1)
 
 
+@pytest.mark.first_is_quick
 def test_greedy_translations_are_the_notebooks(notebook, imported):
     sentences = [*SOURCES, "The cat zzz", " ".join(["the"] * 17)]
     # The guard against repetitions is Dragoman's own.
@@ -127,6 +128,7 @@ def test_the_guard_against_repetitions_does_not_count_the_padding(keras, tmp_pat
 # ---- without tokenizers ----------------------------------------------------------------------
 
 
+@pytest.mark.first_is_quick
 def test_without_tokenizers_sentences_are_ids(notebook, tmp_path):
     files = without_tokenizers(notebook)
     loaded = load(files, tmp_path)
@@ -143,6 +145,7 @@ def test_without_tokenizers_sentences_are_ids(notebook, tmp_path):
     assert "`5 7 11`" in (tmp_path / "model/README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("style", STYLES)
 def test_the_reference_cases_through_a_model_directory(tmp_path, style):
     case = SAMPLES / f"{style}_sample.npz"
@@ -279,6 +282,7 @@ def test_more_positions_for_targets_allow_longer_translations(keras, tmp_path):
     assert not hypotheses[0].finished
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("failure", [OSError("full"), KeyboardInterrupt(), MemoryError()])
 @pytest.mark.parametrize("exists", [False, True])
 def test_nothing_is_left_behind_by_a_failure(prenorm, tmp_path, monkeypatch, failure, exists):

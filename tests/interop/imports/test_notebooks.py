@@ -41,6 +41,7 @@ def assert_same(style: str, weights: dict[str, torch.Tensor], sizes: Sizes, leng
     torch.testing.assert_close(ours[counted], expected[counted], rtol=0, atol=1e-4)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("style", STYLES)
 def test_log_probabilities_are_those_of_the_notebooks_formulas(style, sizes):

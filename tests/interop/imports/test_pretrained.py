@@ -69,6 +69,7 @@ def reference(theirs):
     return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
 
+@pytest.mark.first_is_quick
 def test_source_ids_are_the_same(ours, reference):
     tokenizer, _ = reference
     texts = [*SENTENCES, ">>fra<< The cat sleeps." if ours.source_tokenizer.tagged else "A dog."]
@@ -90,6 +91,7 @@ def test_log_probabilities_are_the_same(ours, reference):
         torch.testing.assert_close(log_probs, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_search_finds_the_same(ours, reference, beam_size):
     tokenizer, model = reference
@@ -115,6 +117,7 @@ def test_search_finds_the_same(ours, reference, beam_size):
             assert sum(translator._work.score([(ids, best.tokens)])[0]) == pytest.approx(best.log_prob, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_half_precision_shards_and_pickles_are_read(tmp_path):
     folder = models.marian(tmp_path / "theirs")
     weights = load_file(folder / "model.safetensors")
@@ -226,6 +229,7 @@ def test_the_model_of_marian_itself_is_the_same(marian_folder, tmp_path):
     assert from_npz.source_tokenizer.encode("A cat.") == from_transformers.source_tokenizer.encode("A cat.")
 
 
+@pytest.mark.slow
 def test_a_model_of_marian_itself_may_have_two_vocabularies_of_different_sizes(tmp_path):
     theirs = models.marian(tmp_path / "theirs", separate=True, seed=4)
     (tmp_path / "npz").mkdir()
@@ -275,6 +279,7 @@ def test_damaged_files_end_in_a_sentence_or_are_left_out(marian_folder, tmp_path
     assert not (tmp_path / "ours").exists()
 
 
+@pytest.mark.slow
 def test_finetuning_prepares_sources_as_translating_does(marian_folder, tmp_path):
     import_pretrained(marian_folder, tmp_path / "base")
     own = write_pairs(tmp_path / "own.tsv", [(f"« A cat {n} » …", f"Un chat {n}") for n in range(40)])

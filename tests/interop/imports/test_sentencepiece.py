@@ -48,6 +48,7 @@ def with_a_wrong_map(model: form.ModelProto) -> None:
     model.normalizer_spec.precompiled_charsmap = b"\xff" * 64
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "damage",
     [
@@ -70,6 +71,7 @@ def test_a_model_that_is_damaged_or_no_file_ends_in_one_sentence(folder, tmp_pat
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [2, pytest.param(9, marks=pytest.mark.slow)])
 def test_any_wrong_byte_is_refused_or_harmless(folder, tmp_path, dragoman, places):
     content, codes = (folder / "source.spm").read_bytes(), set()

@@ -35,6 +35,7 @@ def assert_equal(tensors: dict[str, torch.Tensor], expected: dict[str, torch.Ten
         torch.testing.assert_close(tensors[name], value.float(), rtol=0, atol=0)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("key", [None, "model_state_dict", "state_dict", "model"])
 def test_what_training_loops_wrap_around_the_weights_is_taken_off(tmp_path, weights, key):
     for prefix in ("", "module.", "_orig_mod.", "module._orig_mod."):
@@ -124,6 +125,7 @@ def test_a_value_that_is_not_a_dense_tensor_of_finite_numbers_is_named(value, pr
         named_tensors({"fc.weight": torch.ones(2, 2), "fc.bias": value}, "here")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("number", [5, pytest.param(19, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["model.pt", "model.weights.h5", "model.keras"])
 def test_a_damaged_file_is_refused_or_read(tmp_path, name, number):
@@ -239,6 +241,7 @@ def wide_numbers(file) -> None:
     file.create_dataset("a", (1,), np.dtype(("f4", (2_000_000,))))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("build", [one_dataset, packed_chunks, one_huge_chunk, many_groups, wide_numbers])
 def test_sizes_that_hdf5_cannot_hold_are_refused_before_anything_is_read(tmp_path, monkeypatch, build):
     h5py = pytest.importorskip("h5py")
@@ -280,6 +283,7 @@ def test_filters_that_hdf5_would_load_a_library_for_are_refused(tmp_path, monkey
         read_weights(tmp_path / "model.weights.h5")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux")
 def test_a_chunk_of_hdf5_that_holds_more_than_it_says_ends_its_process(tmp_path):
     h5py = pytest.importorskip("h5py")

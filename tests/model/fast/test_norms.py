@@ -8,6 +8,7 @@ from dragoman.model.fast.norms import can_normalise, normalise
 from tests.model.fast.kernels import TOLERANCE, every_precision, needs_library
 
 
+@pytest.mark.first_is_quick
 @needs_library
 @every_precision
 @pytest.mark.parametrize("width", [16, 80, 128])

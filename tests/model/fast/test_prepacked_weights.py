@@ -30,6 +30,7 @@ def all_logits(model: Transformer) -> torch.Tensor:
     return torch.cat([model(source, target), *steps], dim=1)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "choices",
     [

@@ -42,6 +42,7 @@ def test_the_speed_is_that_of_training_without_the_pauses_of_validation():
     np.testing.assert_allclose(speed, 700 / 7)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("count", [0, 1, 2, 29])
 def test_curves_can_be_drawn_for_any_number_of_events(count):
     metrics = [*steps(count, loss=float("nan")), *map(validation, range(1, count, 7))]

@@ -22,6 +22,7 @@ from tests.report.pictures.legibility import (
 LARGE = ("mask of 200", "long example mask", "many steps of a schedule", "heads of a long sentence", "heads of a word")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in EXAMPLES])
 def test_every_text_is_whole_large_enough_and_apart_from_its_neighbours(name):
     figure = drawn(EXAMPLES[name]())

@@ -57,6 +57,7 @@ def distilled(run: Path) -> dict[str, str]:
     return dict(read_pairs(run / "run/teaching/pairs.distilled.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     teacher, data, dragoman, tmp_path, monkeypatch
 ):
@@ -127,6 +128,7 @@ def test_what_was_interrupted_goes_on_and_nothing_is_translated_twice(teacher, d
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_student_is_told_what_its_teachers_expect_of_each_token(teacher, data, dragoman, tmp_path):
     other = save_model(tmp_path / "other", seed=11, positions="learned", max_positions=20)
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--soft-targets", 0.7]

@@ -143,6 +143,7 @@ def test_symbols_come_out_as_they_went_in_and_no_other_text_gives_them(with_symb
         assert with_symbols.decode(with_symbols.encode(text)) == text
 
 
+@pytest.mark.first_is_quick
 @given(text=st.lists(st.sampled_from([*SYMBOLS, " ", "  ", "dog", " dog", "\n", "日", "<", ">"])).map("".join))
 @fast
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])

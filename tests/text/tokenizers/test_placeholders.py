@@ -249,6 +249,7 @@ def test_training_pairs_are_masked_and_held_out_pairs_are_kept_raw(tmp_path: Pat
     assert all("{name}" in source and "%d" in target for source, target in data.valid_pairs + data.test_pairs)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "part", ["%0", "<a ", "{a", "{{", "a.", "http://.", "&a", "<a b='", "%(", "{a:", "{a,  ", "<a:", "1&"]
 )

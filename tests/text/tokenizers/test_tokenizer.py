@@ -85,6 +85,7 @@ def test_edges_are_kept(lossless: Tokenizer, text: str) -> None:
     assert lossless.decode_batch(lossless.encode_batch([text])) == [text]
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("end", [0x20000, pytest.param(sys.maxunicode, marks=pytest.mark.slow)])
 def test_all_of_unicode_is_kept(lossless: Tokenizer, end: int) -> None:
     """Every day its first two planes, which nearly all scripts are in; the other 15 are seldom used, or never."""
@@ -171,6 +172,7 @@ Tokenizer.train(texts, vocab_size=701).save(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_bytes_whatever_the_threads(tmp_path: Path) -> None:
     for run, (threads, hash_seed) in enumerate([("1", "1"), ("2", "2"), ("2", "3")]):
         environment = os.environ | {
@@ -318,6 +320,7 @@ def test_an_absent_file_is_refused(tmp_path: Path) -> None:
         Tokenizer.load(tmp_path)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_with_a_wrong_character_loads_or_is_refused(

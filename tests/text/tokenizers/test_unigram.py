@@ -142,6 +142,7 @@ Tokenizer.train(texts[::int(sys.argv[2])], vocab_size=701, kind="unigram").save(
 """
 
 
+@pytest.mark.slow
 def test_training_gives_the_same_bytes_whatever_the_threads_and_the_order(tmp_path: Path) -> None:
     for run, (threads, hash_seed, step) in enumerate([("1", "1", "1"), ("2", "2", "-1")]):
         environment = os.environ | {
