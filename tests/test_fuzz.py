@@ -239,6 +239,7 @@ def settings_of(section: Any, prefix: str = "") -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 @often(150, 20_000)
 def test_settings_at_random_describe_a_model_or_are_refused_by_name(number: int):
     known = settings_of(RunConfig) | {f"model.{each.name}": [] for each in dataclasses.fields(TransformerConfig)}
@@ -282,6 +283,7 @@ def test_a_damaged_document_is_translated_or_refused(name: str, number: int):
         assert not message or name in message
 
 
+@pytest.mark.first_is_quick
 @often(40, 6_000)
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_damaged_file_of_pairs_is_read_or_refused(tmp_path: Path, name: str, number: int):

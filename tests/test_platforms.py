@@ -50,7 +50,7 @@ def write_pairs(folder: Path) -> None:
     (folder / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 def test_pairs_are_checked(run, tmp_path: Path):
     write_pairs(tmp_path)
     (tmp_path / "report.tsv").write_text("is replaced", encoding="utf-8")

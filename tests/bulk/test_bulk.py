@@ -120,6 +120,7 @@ def test_every_file_belongs_to_one_shard(count):
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
+@pytest.mark.slow
 def test_shards_make_the_same_files(model, dragoman, folder):
     assert dragoman(*command(model, "--output", "whole/"))[0] == 0
     for number in range(1, 6):
@@ -153,6 +154,7 @@ def test_bad_lines_are_empty_and_listed_and_files_are_packed_as_they_were(packin
     assert UNPACK[packing](content("out")[f"bad{packing}"]).decode() == f"{good[0]}\n"
 
 
+@pytest.mark.slow
 def test_a_sentence_with_more_tokens_than_the_model_has_positions_is_cut_or_rejected(model, dragoman, folder, tmp_path):
     directory = ModelDirectory.load(model)
     torch.manual_seed(3)

@@ -145,6 +145,7 @@ def test_json_lines_hold_text_and_score(model, dragoman):
     assert set(line) == {"text", "score", "log_prob", "tokens"}
 
 
+@pytest.mark.slow
 def test_evaluate_prints_all_figures_with_signatures(model, pairs, dragoman, tmp_path):
     hypotheses, few = tmp_path / "hypotheses.txt", tmp_path / "few.tsv"
     few.write_text("".join(pairs.read_text(encoding="utf-8").splitlines(keepends=True)[:80]), encoding="utf-8")
@@ -179,6 +180,7 @@ def test_average_of_snapshots_is_a_model(model, dragoman, tmp_path):
     assert (code, out.count("\n")) == (0, 1)
 
 
+@pytest.mark.slow
 def test_runs_are_compared(model, dragoman, tmp_path):
     page = tmp_path / "page.html"
     code, out, err = dragoman("compare", model, model, "--json", "-o", page)

@@ -22,6 +22,7 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_it_writes_a_page_and_prints_where(model, dragoman, tmp_path):
     code, out, err = dragoman("inspect", model, "The red house.", "--beam-size", 2)
     assert (code, out) == (0, "inspection.html\n")
@@ -33,6 +34,7 @@ def test_it_writes_a_page_and_prints_where(model, dragoman, tmp_path):
     assert "La maison." in (tmp_path / "given.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_json_goes_to_stdout_and_no_page_is_written_unless_asked_for(model, dragoman, tmp_path):
     arguments = ["inspect", model, "The red house.", "--target", "La maison.", "--json"]
     code, out, _ = dragoman(*arguments, "--beam-size", 3, "--length-penalty", 0.5)

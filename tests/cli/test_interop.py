@@ -55,7 +55,7 @@ FILES = {
 }
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("style", FILES)
 def test_every_other_command_takes_the_model_or_says_why_not(dragoman, folder, tmp_path, style):
     code, out, err = dragoman(f"import {FILES[style].format(tmp_path / 'model')}")

@@ -114,6 +114,7 @@ def test_a_mistake_is_one_sentence_and_leaves_no_file(command, code, problem, dr
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+@pytest.mark.slow
 def test_json_names_the_picture_and_quiet_prints_its_name_alone(dragoman):
     code, out, err = dragoman("plot", "mask", "--length", 3, "--json")
     assert (code, json.loads(out), err) == (0, {"picture": "mask.png"}, "")

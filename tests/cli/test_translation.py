@@ -57,6 +57,7 @@ def other(tmp_path_factory) -> Path:
     return save_model(tmp_path_factory.mktemp("model") / "other", seed=11)
 
 
+@pytest.mark.slow
 def test_a_model_translates_and_scores_with_the_search_that_it_was_scored_with(model, dragoman, tmp_path):
     scored, data = tmp_path / "scored", tmp_path / "pairs.tsv"
     write_pairs(data, PAIRS[:5])
@@ -160,6 +161,7 @@ def test_a_line_of_several_sentences_is_a_line_of_their_translations(model, drag
     assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[0] == whole.split("\n")[0]
 
 
+@pytest.mark.slow
 def test_a_line_that_is_too_long_is_cut_and_named(model, dragoman, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("Yes.\n" + "man " * 10_000 + "\n", encoding="utf-8")
@@ -194,6 +196,7 @@ def test_input_that_is_no_text_is_noticed_once_with_the_remedy(lines, kind, mode
         assert kind is None or (err.startswith(f"Warning: {name} looks like {kind}") and "--document" in err)
 
 
+@pytest.mark.slow
 def test_samples_follow_from_the_seed(model, dragoman):
     def sampled(*options: object) -> str:
         code, out, _ = dragoman("translate", model, "--sample", *options, *LINES)

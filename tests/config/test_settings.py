@@ -73,6 +73,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, st.one_of(VALUES, st.dictionaries(KEYS, VALUES, min_size=1))))
 def test_what_is_spelled_is_read_again(tree):
     assert parse_settings(spelled(tree)) == tree

@@ -196,6 +196,7 @@ def test_a_pair_beyond_the_budget_is_a_batch_of_its_own(tmp_path: Path):
     assert sum(rows for _, rows, _ in shapes) == 9
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("max_tokens", [31, 997])
 def test_every_pair_comes_once_in_each_epoch_and_in_order(tmp_path: Path, max_tokens: int):
     pairs = numbered_pairs(499)

@@ -224,6 +224,7 @@ def test_utf_16_is_read(tmp_path: Path, encoding: str, name: str) -> None:
     assert list(Bitext.open(file)) == [("", ""), ("Go.", "Va !")]
 
 
+@pytest.mark.slow
 def test_a_gzip_file_that_breaks_off_is_refused_wherever_it_does(tmp_path: Path) -> None:
     whole = gzip.compress(tsv(*(f"{number}\t{number}" for number in range(101))).encode())
     for length in range(1, len(whole)):
@@ -231,6 +232,7 @@ def test_a_gzip_file_that_breaks_off_is_refused_wherever_it_does(tmp_path: Path)
         assert "a.gz cannot be read after line" in refusal(tmp_path / "a.gz")
 
 
+@pytest.mark.slow
 def test_a_gzip_file_with_a_wrong_byte_is_refused_or_read_right(tmp_path: Path) -> None:
     pairs = [(str(number), str(-number)) for number in range(101)]
     whole = gzip.compress(tsv(*map("\t".join, pairs)).encode())

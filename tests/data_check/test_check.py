@@ -29,6 +29,7 @@ def test_a_clean_corpus_has_no_problems_and_its_counts_are_right(corpus):
     assert part.target.words.mean == pytest.approx(sum(t.count(" ") + 1 for _, t in corpus) / COUNT, rel=0.01)
 
 
+@pytest.mark.slow
 def test_sorting_a_clean_corpus_makes_no_problem(corpus):
     # Neighbours are then of equal length, and many begin alike.
     for key in (len, str):

@@ -47,6 +47,7 @@ def test_what_is_exchanged_from_some_line_on_is_no_other_problem(corpus):
     assert [result.parts[0].source.detected, result.parts[0].target.detected] == ["en", "fr"]
 
 
+@pytest.mark.slow
 def test_no_stretch_is_seen_where_none_is(corpus):
     others = german(COUNT)
     assert stretches(corpus) == []

@@ -33,6 +33,7 @@ def test_unequal_sides_name_the_first_line_that_looks_wrong(tmp_path: Path):
     assert message(source, target).endswith("find the lines that only one has.")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("side", "what"), [(0, "a target too many or a source missing"), (1, "a source too many")])
 def test_of_unequal_sides_the_line_is_named_from_which_they_are_out_of_step(tmp_path: Path, side: int, what: str):
     sides = [list(sentences) for sentences in zip(*generate(1_501, seed=5), strict=True)]

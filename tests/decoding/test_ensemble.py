@@ -42,6 +42,7 @@ def test_the_mean_of_impossible_tokens_is_impossible() -> None:
     assert mean_of_probabilities(rows).exp().tolist() == [0.0, 0.5]
 
 
+@pytest.mark.slow
 def test_a_model_twice_is_that_model(tmp_path: Path) -> None:
     path = directory(tmp_path / "a", 3)
     options = {"beam_size": 3}
@@ -51,6 +52,7 @@ def test_a_model_twice_is_that_model(tmp_path: Path) -> None:
     assert [t.score for t in one] == pytest.approx([t.score for t in two], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_models_of_several_sizes_agree_on_the_mean_of_each_tokens_probability(tmp_path: Path) -> None:
     a, b = directory(tmp_path / "a", 3), directory(tmp_path / "b", 5, d_model=36)
     both = Translator.load(a, device="cpu", ensemble=[b])

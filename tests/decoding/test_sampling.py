@@ -41,6 +41,7 @@ def test_evenly_spread_numbers_draw_each_token_as_often_as_it_is_probable(option
         assert weight or not count
 
 
+@pytest.mark.slow
 def test_samples_of_a_chain_are_as_frequent_as_probable() -> None:
     chain = chains(7, sentences=1)
     stepper = Chain(chain.expand(DRAWS, -1, -1, -1))

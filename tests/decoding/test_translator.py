@@ -173,6 +173,7 @@ def test_odd_sentences_have_one_answer_each(untaught: Translator, beam_size: int
             assert split or len(translation.tokens) <= limit
 
 
+@pytest.mark.slow
 def test_duplicates_get_the_same_answer(untaught: Translator) -> None:
     once = sentences(13)
     found = untaught.translate(once * 3, beam_size=3, max_tokens=211)
@@ -221,6 +222,7 @@ def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
         assert translation.score == pytest.approx(best.score, abs=1e-4)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("beam_size", "penalty"), [(1, 1.0), (3, 0.0), (5, 0.6)])
 @torch.no_grad()
 def test_scores_are_those_of_the_forward_pass(untaught: Translator, beam_size: int, penalty: float) -> None:
@@ -255,6 +257,7 @@ def test_a_translation_is_scored_as_it_was_found(taught: Translator) -> None:
     assert taught.score([]) == []
 
 
+@pytest.mark.slow
 def test_translations_stop_at_twice_the_source_and_twenty(tokenizer: Tokenizer) -> None:
     model = ending_model(tokenizer.vocab_size)
     with torch.no_grad():
@@ -364,6 +367,7 @@ def test_batches_keep_to_their_budget(untaught: Translator, beam_size: int, max_
 # ---- models ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_loaded_translator_says_the_same(taught: Translator, tmp_path: Path) -> None:
     tokenizer = taught.source_tokenizer
     ModelDirectory(taught.model, tokenizer, tokenizer, "en", "fr").save(tmp_path / "model")

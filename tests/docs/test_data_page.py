@@ -47,6 +47,7 @@ def test_every_format_and_rule_is_on_the_page():
         assert re.search(rf"^\| `data.cleaning.{name}` \| {default} \|", PAGE, re.MULTILINE), name
 
 
+@pytest.mark.slow
 def test_every_command_finds_its_data(tmp_path: Path, monkeypatch):
     pairs = list(Bitext.open("builtin:grammar:40"))
     files = {"train.en": "".join(f"{s}\n" for s, _ in pairs), "train.fr": "".join(f"{t}\n" for _, t in pairs)}

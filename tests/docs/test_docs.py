@@ -136,6 +136,7 @@ def test_pages_that_follow_from_the_code_are_up_to_date(page):
     assert page.read_text(encoding="utf-8") == make_docs.pages()[page], "run `make docs`"
 
 
+@pytest.mark.slow
 def test_the_pages_hold_every_command_setting_and_recipe():
     commands, settings, recipes = (
         make_docs.pages()[DOCS / f"{name}.md"] for name in ("commands", "settings", "recipes")

@@ -27,6 +27,7 @@ def recipe(style: str, *settings: str) -> RunConfig:
     return load_config(read_recipe(RECIPES[style]), parse_settings(list(settings)))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("style", STYLES)
 def test_the_architecture_is_that_of_the_notebooks_weights(style: str):
     """What a run with the recipe trains could be loaded back as the notebook's own weights are."""
@@ -46,6 +47,7 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
     assert training.label_smoothing == (0.1 if style in ("prenorm", "annotated") else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "style", ["prenorm", *(pytest.param(style, marks=pytest.mark.slow) for style in STYLES if style != "prenorm")]
 )

@@ -36,7 +36,7 @@ def run():
         yield run
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_prints_and_shows_what_it_says(run, page):
     text = page.read_text(encoding="utf-8")

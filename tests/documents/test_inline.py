@@ -60,6 +60,7 @@ def contents():
     return st.lists(tree, max_size=3).map(lambda trees: [part for tree in trees for part in tree])
 
 
+@pytest.mark.slow
 @given(
     contents(),
     st.lists(st.sampled_from(["x", "y.", "«z»", ","]), max_size=8),

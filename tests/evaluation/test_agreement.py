@@ -90,6 +90,7 @@ def test_pairs_to_validate_and_test_on_are_those_that_are_drawn_without_scores(t
     assert set(scored.train) < set(drawn.train)
 
 
+@pytest.mark.slow
 def test_weights_stay(tmp_path, models):
     once = kept(tmp_path, models)
     corpora = [{"source": tsv(tmp_path / "a.tsv", NOISY), "weight": 2}]
@@ -114,6 +115,7 @@ def test_processes_score_as_one_does(tmp_path, models, monkeypatch):
     assert messages[0] == f"29 of about {len(NOISY)}"
 
 
+@pytest.mark.slow
 def test_what_is_too_long_for_a_model_is_left_out(tmp_path, models, monkeypatch):
     long = ("a b c d e f g " * 300, "h i j k l m n " * 300)
     assert long not in set(kept(tmp_path, models, "data.cleaning.keep=0.99", pairs=[*NOISY, long]))
@@ -170,6 +172,7 @@ def test_models_for_something_else_are_refused(tmp_path, models, order, settings
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_needs_models_is_refused_without_them(tmp_path, models):
     with pytest.raises(UsageError, match=r"`data.cleaning.keep` is a share of what two models have scored; set"):
         plan("builtin:grammar:40", settings=["data.cleaning.keep=0.5"], recipe=None)

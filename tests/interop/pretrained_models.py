@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import sentencepiece
 import torch
+import transformers
 import yaml
 from safetensors.torch import load_file
-from transformers import M2M100Config, M2M100ForConditionalGeneration, MarianConfig, MarianMTModel, NllbTokenizer
-from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES
 
 from dragoman.data.bitext import Bitext
 
@@ -98,7 +97,7 @@ def marian(folder: Path, *, seed: int = 1, tags: tuple[str, ...] = (), separate:
         "eos_token_id": 0, "decoder_start_token_id": pad, "forced_eos_token_id": None,
         "share_encoder_decoder_embeddings": not separate,
     }  # fmt: skip
-    model = MarianMTModel(MarianConfig(**(sizes | config))).eval()
+    model = transformers.MarianMTModel(transformers.MarianConfig(**(sizes | config))).eval()
     randomise(model, end=0, seed=seed)
     for table in {model.get_encoder().embed_tokens.weight, model.get_decoder().embed_tokens.weight}:
         table.data[pad] = 0
@@ -146,7 +145,7 @@ def nllb(folder: Path, *, seed: int = 1, legacy: bool = False, **config: Any) ->
         for cut in range(1, len(piece))
         if piece[:cut] in ranks and piece[cut:] in ranks
     )
-    tokenizer = NllbTokenizer(vocab=vocab, merges=[merge for _, merge in merges], src_lang="eng_Latn")
+    tokenizer = transformers.NllbTokenizer(vocab=vocab, merges=[merge for _, merge in merges], src_lang="eng_Latn")
     tokenizer.legacy_behaviour = tokenizer.init_kwargs["legacy_behaviour"] = legacy
     tokenizer.save_pretrained(folder)
     return _multilingual(folder, len(tokenizer) + 3, seed, config)
@@ -154,13 +153,15 @@ def nllb(folder: Path, *, seed: int = 1, legacy: bool = False, **config: Any) ->
 
 def nllb_pieces(folder: Path, *, seed: int = 1, **config: Any) -> Path:
     """An NLLB-200 model with the SentencePiece model alone, whose ids transformers reads from tokenizer_config.json."""
+    from transformers.models.nllb import tokenization_nllb as nllb  # takes seconds
+
     folder.mkdir(parents=True)
     source, target = texts()
     path = folder / "sentencepiece.bpe.model"
     shutil.move(pieces(folder, "both", source + target, 300, model_type="bpe"), path)
     first = len(spm_pieces(path)) + 1  # without <unk>, <s> and </s>, and after fairseq's four
     tokens = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
-    tokens |= dict(enumerate([*FAIRSEQ_LANGUAGE_CODES, "<mask>"], start=first))
+    tokens |= dict(enumerate([*nllb.FAIRSEQ_LANGUAGE_CODES, "<mask>"], start=first))
     added = {id_: {"content": token, "special": True, "normalized": False} for id_, token in tokens.items()}
     settings = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "added_tokens_decoder": added}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -173,7 +174,7 @@ def _multilingual(folder: Path, rows: int, seed: int, config: dict[str, Any]) ->
         "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 64,
         "vocab_size": rows,
     }  # fmt: skip
-    model = M2M100ForConditionalGeneration(M2M100Config(**(sizes | config))).eval()
+    model = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config(**(sizes | config))).eval()
     randomise(model, end=2, seed=seed)
     model.save_pretrained(folder)
     return folder

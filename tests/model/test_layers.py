@@ -113,6 +113,7 @@ def paper_positions(positions: range, d_model: int) -> Tensor:
 
 
 # The odd width has one sine more than cosines.
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("d_model", [30, 33])
 @pytest.mark.parametrize("start", [0, 499, 1009, 10_007, 100_003])
 def test_sinusoidal_positions_are_those_of_the_paper(start: int, d_model: int):

@@ -235,6 +235,7 @@ def test_without_dropout_training_and_evaluation_have_the_same_bits(choices: dic
     assert torch.equal(model.train()(source, target), model.eval()(source, target))
 
 
+@pytest.mark.first_is_quick
 @every_variant
 @torch.no_grad()
 def test_training_begins_near_the_loss_of_a_guess(choices: dict[str, Any]):

@@ -74,6 +74,7 @@ def test_the_last_step_counts_even_if_it_is_no_event_of_its_own(tmp_path: Path):
     assert ComparedRun.read(write_run(tmp_path / "a", events=events)).figures()["steps"] == 41
 
 
+@pytest.mark.slow
 def test_several_corpora_are_named_without_their_folders(tmp_path: Path):
     corpora = ["{source: /home/secret/a.tsv, weight: 2}", "{source: /home/secret/b.en, target: /home/secret/b.fr}"]
     several = f"data.corpora=[{', '.join([*corpora, '{source: hf:opus/books}', '{source: hf:~/secret/c}'])}]"
@@ -92,6 +93,7 @@ def test_an_average_can_be_the_best(tmp_path: Path):
     assert (figures["best_step"], figures["valid_bleu"]) == (30, 12.5)
 
 
+@pytest.mark.slow
 def test_a_run_that_has_just_begun_can_be_compared(tmp_path: Path):
     young = ComparedRun.read(write_run(tmp_path / "young", tested=False, events=[]))
     finished = ComparedRun.read(write_run(tmp_path / "done"))

@@ -56,6 +56,7 @@ def test_the_decoder_looks_at_what_it_has_read_and_not_ahead(given):
     assert not np.triu(words, 2).any()  # of its own pieces a word may see the first ones
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_model_given_the_words_before(model, given):
     source, target = ids(model)
     total = 0.0
@@ -72,6 +73,7 @@ def test_probabilities_are_those_of_the_model_given_the_words_before(model, give
     assert given.score == pytest.approx(total / len(target), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_without_a_target_it_looks_at_what_translate_gives(model):
     inspection = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
     translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))

@@ -68,6 +68,7 @@ def test_the_page_holds_every_weight_to_half_a_percent(given):
         assert [[word["text"] for word in axis] for axis in axes] == [axis.labels for axis in given.axes(kind)]
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_vectors_that_the_weights_come_from(given):
     vectors = Page(render_inspection(given)).data["vectors"]
     for kind, heads in given.attention.items():

@@ -68,6 +68,7 @@ def test_the_page_loads_nothing_and_runs_nothing(full):
     assert not [name for name, _ in parsed.attributes if name.startswith("on")]
 
 
+@pytest.mark.slow
 def test_ids_are_unique_so_that_pictures_do_not_take_parts_of_each_other(full):
     parsed, html = full
     ids = [value for name, value in parsed.attributes if name == "id"]
@@ -75,6 +76,7 @@ def test_ids_are_unique_so_that_pictures_do_not_take_parts_of_each_other(full):
     assert set(re.findall(r"(?:url\(|href=\")#(\w+)", html)) <= set(ids)
 
 
+@pytest.mark.slow
 def test_texts_are_escaped_wherever_they_come_from(full, tmp_path):
     evil = {"source": EVIL, "reference": EVIL, "translation": EVIL}
     honest, _ = full
@@ -117,6 +119,7 @@ def test_the_page_shows_scores_texts_and_configuration(full):
         assert text in parsed.text
 
 
+@pytest.mark.slow
 def test_what_the_run_warned_of_is_on_its_page(tmp_path):
     warning = {"event": "warning", "step": 3, "text": f"Step 3 was skipped {EVIL}"}
     parsed, _ = page(tmp_path, summary(metrics=[*steps(3), warning]))

@@ -53,6 +53,7 @@ def grown(seed: int, live: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return sorted(candidates, key=lambda prefix: -log_prob(seed, prefix))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_watching_a_search_changes_nothing(beam_size):
     for seed in range(7):

@@ -34,6 +34,7 @@ def test_words_are_found_in_the_text_whatever_was_copied(source, target, words):
     assert all(target[word.start :].startswith(word.text) and 0 < word.probability <= 1 for word in probabilities)
 
 
+@pytest.mark.slow
 def test_what_could_follow_are_the_likeliest_pieces(model, given):
     pieces = [given.target.pieces[index] for index in given.target.words[0]]
     continuations = likely_next(model, SOURCE, TARGET.split()[0], 3)

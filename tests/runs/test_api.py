@@ -77,6 +77,7 @@ def test_a_run_goes_on_and_its_model_is_scored_and_translates(tmp_path):
     assert translator.languages == ("en", "fr")
 
 
+@pytest.mark.slow
 def test_held_out_pairs_may_be_of_any_kind_and_columns_beside_them_of_any_type(tmp_path):
     rows = [{"en": source, "fr": target, "at": datetime.date(2024, 1, 1)} for source, target in PAIRS]
     held_out = {"valid": iter(PAIRS[:10]), "test": frame()[10:20]}

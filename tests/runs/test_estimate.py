@@ -26,6 +26,7 @@ def one_of_64():
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["base", pytest.param("big", marks=pytest.mark.slow)])
 def test_each_of_64_ranks_has_its_part_of_the_weights(size: str, one_of_64: Ranks):
     config = load_config(

@@ -64,6 +64,7 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
     assert "| own | " in card
 
 
+@pytest.mark.slow
 def test_it_begins_with_the_weights_of_the_model(base, tmp_path):
     """With a rate of nearly nothing, they stay as they are."""
     finetune(base, tmp_path / "run", "training.learning_rate=1e-12", "training.optimizer=sgd", "training.max_steps=3")
@@ -71,6 +72,7 @@ def test_it_begins_with_the_weights_of_the_model(base, tmp_path):
         torch.testing.assert_close(weights(tmp_path / "run")[name], weight, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_memory_adapts_a_model_by_one_command(base, dragoman, tmp_path):
     with closing(Memory(tmp_path / "memory.sqlite")) as memory:
         for source, target in OWN:
@@ -87,6 +89,7 @@ def test_a_memory_adapts_a_model_by_one_command(base, dragoman, tmp_path):
     assert (code, out.count("\n")) == (0, 1), err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["muon", pytest.param("adam", marks=pytest.mark.slow)])
 def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
     freeze = "finetune.freeze=[embeddings,encoder]"
@@ -118,6 +121,7 @@ def test_a_resumed_run_has_the_same_bits(base, tmp_path, monkeypatch):
         assert torch.equal(weights(tmp_path / "run")[name], weight), name
 
 
+@pytest.mark.slow
 def test_general_pairs_have_their_share_and_are_scored(base, tmp_path):
     mix = ['finetune.mix=["builtin:grammar:150:train"]', "finetune.share=0.4"]
     evaluation, _ = finetune(base, tmp_path / "run", *mix, "training.max_steps=2")

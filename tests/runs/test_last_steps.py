@@ -90,7 +90,7 @@ def test_a_card_or_a_report_that_fails_costs_nothing_but_itself(name, missing, w
     assert text.startswith(words)
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
 def test_a_card_needs_no_matplotlib_and_a_report_no_more_than_training(missing):
     """In a process of its own: what is imported once stays."""

@@ -54,6 +54,7 @@ def trained(tmp_path):
     return train
 
 
+@pytest.mark.slow
 def test_all_events_come_between_the_begin_and_the_end_of_the_training(trained):
     listener = Hearing()
     evaluation = trained(listener)
@@ -81,6 +82,7 @@ def test_a_run_that_a_listener_stops_is_validated_and_scored_and_can_go_on(train
     assert [event["step"] for event in again.events[0][1]["past"] if event["event"] == "validation"] == [3, 4]
 
 
+@pytest.mark.slow
 def test_by_itself_a_listener_shows_nothing_but_warnings(trained, capfd):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

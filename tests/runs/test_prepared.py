@@ -205,6 +205,7 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
         plan(tmp_path / "folder", settings=["data.temperature=3"], recipe=None)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -229,6 +230,7 @@ def test_other_folders_are_not_written_to_nor_read(tmp_path, pairs):
         plan(tmp_path / "full", recipe=None)
 
 
+@pytest.mark.slow
 def test_any_damage_of_the_folder_is_found_before_a_byte_of_it_is_understood(tmp_path, folder):
     dice, whole = random.Random(3), {path: path.read_bytes() for path in folder.iterdir()}
     for path, content in whole.items():

@@ -35,6 +35,7 @@ def small_run(*settings: str, held_out: int = 7) -> tuple[RunConfig, CleanedBite
     return plan("builtin:grammar:200", settings=[*parts, *SMALL, *settings])
 
 
+@pytest.mark.slow
 def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
     config, bitext = small_run("training.max_steps=1", "training.average=1")
     run.start_run(bitext, config, tmp_path / "run", listener=Display(quiet=True))
@@ -109,6 +110,7 @@ def test_an_average_outlives_a_resume_of_its_step_and_no_other(tmp_path):
     assert read_metrics(path) == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_curves_and_not_the_training(tmp_path, monkeypatch, capsys):
     write = MetricsFile.write
 

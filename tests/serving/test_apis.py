@@ -19,6 +19,7 @@ def form(**fields: str) -> tuple[bytes, dict[str, str]]:
     return urllib.parse.urlencode(fields, doseq=True).encode(), {"Content_Type": "application/x-www-form-urlencoded"}
 
 
+@pytest.mark.slow
 def test_a_text_or_a_list_as_json_form_or_address(running):
     fields = {"q": "a red house", "source": "en", "target": "fr"}
     body, head = form(**fields)

@@ -26,6 +26,7 @@ def open_server(path, serve):
     return serve(Translator.load(path), inspector=InspectionWorker({("en", "fr"): InspectedModel(path)}, fork=False))
 
 
+@pytest.mark.slow
 def test_the_sentences_of_a_text_and_their_words(open_server, path):
     status, answer, _ = open_server.ask("POST", "/explore", {"q": TEXT, **FIELDS})
     assert status == 200

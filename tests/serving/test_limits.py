@@ -100,6 +100,7 @@ def test_half_a_request_and_trickling_clients_are_cut_off(hasty):
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_good_client_keeps_its_connection(hasty):
     connection = http.client.HTTPConnection("127.0.0.1", hasty.port, timeout=5)
     for _ in range(4):

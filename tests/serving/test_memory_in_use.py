@@ -48,6 +48,7 @@ def holder(path):
         process.stdin.close()
 
 
+@pytest.mark.slow
 def test_a_memory_in_use_names_the_process_that_has_it(path, holder):
     who = f"process {holder.pid}" if os.path.exists("/proc/locks") else "another program"
     with pytest.raises(ResourceError, match=f"{path} is in use by {who}; wait until that is done"):

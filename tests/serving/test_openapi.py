@@ -57,7 +57,7 @@ def url(tmp_path_factory):
     assert (process.returncode, errors) == (0, "")
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", GenerationMode)
 @pytest.mark.parametrize("number", [60, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_requests_of_all_kinds(url, mode, number):

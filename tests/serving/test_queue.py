@@ -93,6 +93,7 @@ def test_what_nobody_waits_for_is_not_translated(queue):
     assert queue.tokens == 0
 
 
+@pytest.mark.slow
 def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
     translator, steps, go_on = Translator(small_model()), [], threading.Event()
     with torch.no_grad():

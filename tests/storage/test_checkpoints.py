@@ -304,6 +304,7 @@ def test_a_crash_while_a_step_is_saved_again_loses_nothing(checkpoints: Checkpoi
     assert lost == []
 
 
+@pytest.mark.slow
 @posix
 def test_a_crash_at_any_moment_of_pruning_spares_what_is_kept(checkpoints: Checkpoints) -> None:
     def prepare() -> None:
@@ -342,6 +343,7 @@ def test_an_error_at_any_moment_of_a_save_loses_nothing(checkpoints: Checkpoints
     assert call > 20
 
 
+@pytest.mark.slow
 @posix
 def test_killed_at_random_a_run_loses_nothing_it_was_told_is_saved(checkpoints: Checkpoints, warned: Log) -> None:
     dice = random.Random(11)
@@ -442,6 +444,7 @@ def test_leftovers_make_room_for_what_is_saved(checkpoints: Checkpoints, monkeyp
     assert mark_of(checkpoints.load_latest()) == 5
 
 
+@pytest.mark.slow
 @posix
 def test_a_disk_that_is_full_at_any_byte_keeps_the_old(checkpoints: Checkpoints, tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"

@@ -200,6 +200,7 @@ def test_two_tensors_of_equal_shape_cannot_change_places(models):
         ModelDirectory.load(models[0])
 
 
+@pytest.mark.slow
 def test_another_format_of_a_number_in_eight_bits_is_a_sentence(models, tmp_path):
     ModelDirectory.load(models[0]).save(tmp_path / "int8", int8=True)
     file = tmp_path / "int8" / "model.safetensors"
@@ -289,6 +290,7 @@ def test_a_model_directory_gives_back_the_model(
     assert (loaded.source_language, loaded.target_language) == ("en", "fr")
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("choices", "tables"),
     [

@@ -236,6 +236,7 @@ def refusals(
     return {name: (path, *result) for (name, path), result in zip(paths.items(), results, strict=True)}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory by /proc")
 @pytest.mark.parametrize("name", [*REFUSED, "a long name", "a name with a NUL"])
 def test_a_damaged_model_directory_is_a_data_error(refusals: dict[str, tuple[Path, str, str]], name: str) -> None:
@@ -248,6 +249,7 @@ def test_a_damaged_model_directory_is_a_data_error(refusals: dict[str, tuple[Pat
         assert re.search(REFUSED[name][1], message), message
 
 
+@pytest.mark.slow
 def test_an_undamaged_model_directory_is_loaded(
     refusals: dict[str, tuple[Path, str, str]],
 ) -> None:

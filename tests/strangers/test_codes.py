@@ -169,6 +169,7 @@ def test_codes_and_placeholders_occur_as_often_whatever_a_model_says(text: str, 
                 assert translation.count(value) == text.count(value)
 
 
+@pytest.mark.slow
 @given(contents())
 def test_an_engine_that_changes_nothing_gives_the_same_text(text: str):
     assert translated(text, SAME) == text

@@ -303,6 +303,7 @@ def word_document():
     return output.getvalue()
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("languages", "expected"),
     [

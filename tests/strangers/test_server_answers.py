@@ -79,6 +79,7 @@ def test_entries_with_the_codes_of_an_earlier_model_are_found(serve, tmp_path): 
     memory.close()
 
 
+@pytest.mark.slow
 def test_the_texts_of_a_request_are_compared_with_the_memory_for_a_limited_time(serve, tmp_path, monkeypatch):  # noqa: F811
     memory, asked = Memory(tmp_path / "memory"), []
 

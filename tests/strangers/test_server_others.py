@@ -50,6 +50,7 @@ def endless() -> Translator:
     return translator
 
 
+@pytest.mark.slow
 def test_a_text_is_translated_in_units_with_the_result_that_a_translator_gives(queue):
     translator = Translator(small_model())
     texts = ["The red house is old.  The cat sees two dogs.\nYes.", "", " ", "A dog.", "The old house. " * 40]
@@ -60,6 +61,7 @@ def test_a_text_is_translated_in_units_with_the_result_that_a_translator_gives(q
     assert queue.tokens == 0
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("text", "prefix"),
     [("The old house. " * LONG, ""), ("The old house. " * 80, "La maison " * 150)],
@@ -286,6 +288,7 @@ def test_nobody_waits_for_a_process_to_be_forked_who_kills_one():
     helpers.close()
 
 
+@pytest.mark.slow
 def test_a_lock_on_the_memory_stops_no_other_request(serve, tmp_path):  # noqa: F811
     path = tmp_path / "memory"
     memory = Memory(path)
@@ -407,6 +410,7 @@ def path(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_killed_looker_is_followed_by_another(serve, path):  # noqa: F811
     inspector = InspectionWorker({("en", "fr"): InspectedModel(path)})
     running = serve(Translator.load(path), inspector=inspector)

@@ -125,6 +125,7 @@ def test_terms_whose_search_takes_long_are_refused(running):
     assert running.ask("POST", "/translate", ASK | {"similar": -1})[0] == 400
 
 
+@pytest.mark.slow
 def test_only_documents_in_forms_may_be_large(serve):  # noqa: F811
     running = serve(Words(), limits=Limits(body=10_000))
     zeros = b'{"q": [' + b"0," * 10_000 + b"0]}"
@@ -279,6 +280,7 @@ def test_a_body_in_chunks_brings_no_headers_after_it(running):
     assert b'"translatedText":' in raw(running.port, head + chunks)
 
 
+@pytest.mark.slow
 def test_requests_that_are_sent_before_answers_come_are_answered_in_order_up_to_a_number(running):
     assert raw(running.port, GOOD * 20).count(b"200 OK") == 20
     assert raw(running.port, GOOD * 5_000).count(b"200 OK") < 500

@@ -60,6 +60,7 @@ def test_a_model_that_knows_other_marks_is_given_them(speller: Speller, written:
     assert speller(written) == spelled
 
 
+@pytest.mark.slow
 def test_spelling_keeps_the_number_of_words() -> None:
     dice = random.Random(3)
     odd = "ab .\"'“”«»‘’…—-\xa0\t\u200b\xad\u0301\u0302\x01\x1c\u2028\u3000"

@@ -25,6 +25,7 @@ def parts():
     return small_directory(tokenizer, seed=7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_workers_translate_as_one_process_does(parts, beam_size):
     options = {"beam_size": beam_size, "max_tokens": 97}  # small batches: every worker gets several

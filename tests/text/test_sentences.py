@@ -67,6 +67,7 @@ def test_no_text_is_lost_or_ends_the_program(language: str | None) -> None:
         assert len(pieces) == 1 or all(0 < len(piece.strip()) <= 9 for piece in pieces)
 
 
+@pytest.mark.slow
 def test_a_very_long_line_is_split_in_linear_time() -> None:
     text = "He said: «No. Two children play. " * 20_000
     started = time.process_time()

@@ -29,6 +29,7 @@ def weighted_sum(history: list[Weights], decay: float) -> Weights:
     return {n: sum(s * w[n].double() for s, w in zip(shares, history, strict=True)).float() for n in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.3, pytest.param(0.9, marks=pytest.mark.slow)])
 def test_what_is_validated_and_kept_is_the_average_over_all_steps(runs: Runs, decay: float):
     trainer, watcher = runs.trainer(max_steps=13, ema=decay, learning_rate=0.03, average=2)
@@ -54,6 +55,7 @@ def test_what_is_validated_and_kept_is_the_average_over_all_steps(runs: Runs, de
     assert equal(snapshot, watcher.evaluated[3])
 
 
+@pytest.mark.slow
 def test_an_average_does_not_change_what_is_learned(runs: Runs):
     learned = []
     for decay in (0.0, 0.9):

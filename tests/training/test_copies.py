@@ -127,6 +127,7 @@ def test_gradients_of_several_batches_add_up(copied):
     assert_close(gradients_of(model), {name: sum(part[name] for part in theirs) for name in theirs[0]})
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_copies_compute_with_the_weights_that_the_model_has_now(copied, precision: torch.dtype):
     model = build()
@@ -234,6 +235,7 @@ def die(model: Transformer, part: Batch, *, parent: int) -> tuple[float, int]:
     return LEARN(model, part)
 
 
+@pytest.mark.slow
 def test_what_a_killed_copy_should_have_done_is_done_here_from_then_on(copied):
     model = build(dropout=0.5).train()
     expected, theirs = copied(model).run(LEARN, a_batch(model), seed=7), gradients_of(model)

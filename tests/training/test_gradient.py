@@ -93,6 +93,7 @@ def scarce(model: Transformer, part: Batch, *, parent: int, **options: Any) -> t
     return loss_and_backward(model, part, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_threads")
 def test_a_batch_that_does_not_fit_into_another_process_is_halved_too(runs: Runs, monkeypatch: pytest.MonkeyPatch):
     _, expected = step_with_gradients(trainer_of(runs, WHOLE, max_tokens=TOKENS_PER_COPY))  # here alone

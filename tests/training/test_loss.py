@@ -69,6 +69,7 @@ def test_value_and_gradients_are_those_of_torch(slices, shape, bias: bool, smoot
         torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 @pytest.mark.usefixtures("annotations_unchecked")
 def test_double_precision_stays_double(slices, smoothing: float):

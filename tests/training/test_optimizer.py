@@ -16,6 +16,7 @@ from dragoman.training.optimizer import MOMENTS, build_optimizer
 from tests.model.variants import build
 
 
+@pytest.mark.slow
 def test_every_optimizer_can_be_told_from_others():
     assert set(get_args(TrainingConfig.model_fields["optimizer"].annotation)) == set(MOMENTS)
 

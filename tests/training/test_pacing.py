@@ -95,6 +95,7 @@ def rates(watcher: Watcher) -> list[float]:
     return [event["learning_rate"] for event in watcher.of("step")]
 
 
+@pytest.mark.slow
 def test_a_decay_begins_in_time_for_the_last_minute(runs: Runs, monkeypatch):
     """Of 120 seconds 20 are for what comes after, and two for each of the two validations."""
     make = by_clock(runs, monkeypatch, seconds_after=20.0, validation=2.0)
@@ -136,6 +137,7 @@ def test_minutes_that_are_over_before_the_first_step_leave_a_model(runs: Runs, m
     assert (trainer.progress.step, len(watcher.kept)) == (1, 1)
 
 
+@pytest.mark.slow
 def test_no_better_validations_begin_the_decay(runs: Runs):
     scores = scripted(1, 5, 4, 3, *range(6, 99))
     trainer, watcher = runs.trainer(bleu=scores, schedule="wsd", patience=2, validate_every=3)
@@ -160,7 +162,7 @@ def test_a_run_stopped_in_its_decay_goes_on_with_the_same_bits(runs: Runs, monke
     assert equal(second.state_dict()[0]["model"], whole.state_dict()[0]["model"])
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [None, 10])
 def test_a_run_that_is_given_more_has_the_bits_of_one_that_had_it_from_the_start(runs: Runs, stop: int | None):
     choices = {"schedule": "wsd", "validate_every": 5}

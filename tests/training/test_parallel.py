@@ -185,6 +185,7 @@ def test_a_lost_rank_ends_all_others(lost_by: str, launcher: Launcher, runs: Run
     assert "the same command goes on from there" in said
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_left_alone_does_not_wait_for_ever(launcher: Launcher, monkeypatch):
     monkeypatch.setattr(module, "JOINING", 1.0)
     child = launcher._fork(1, 2, lambda ranks: None)

@@ -139,6 +139,7 @@ def test_moments_of_another_optimizer_are_refused(runs: Runs):
     assert second.train() == "8 steps"
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("before", "after"), [("sgd", "muon"), ("muon", "sgd"), ("muon", "adam"), ("adam", "muon")])
 def test_no_optimizer_is_given_the_moments_of_another(runs: Runs, before: str, after: str):
     first, _ = runs.trainer(max_steps=4, optimizer=before)

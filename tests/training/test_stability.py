@@ -130,6 +130,7 @@ def test_a_run_that_only_goes_back_gives_up_and_leaves_whole_checkpoints(runs: R
     assert all(weight.isfinite().all() for weight in tensors["model"].values())
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(("scores", "left"), [((1, 2, 3), 0), ((9, 2, 3), 1)])
 def test_a_better_validation_makes_up_for_going_back(runs: Runs, scores: tuple[int, ...], left: int):
     trainer, _ = runs.trainer(max_steps=12, bleu=scripted(*scores))
@@ -208,6 +209,7 @@ def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, s
     assert progress[0] == progress[1]
 
 
+@pytest.mark.slow
 def test_an_interruption_saves_no_weights_that_are_no_numbers(runs: Runs):
     trainer, watcher = runs.trainer(max_steps=13)
     watcher.stop_after = 6

@@ -193,6 +193,7 @@ def test_micro_batches_of_a_step_are_dropped_differently(runs: Runs):
     assert not torch.allclose(gradients[0][name], gradients[1][name], rtol=0.01)
 
 
+@pytest.mark.slow
 def test_the_best_models_are_kept_and_patience_ends_the_run(runs: Runs):
     scores = scripted(1, 3, 2, 2.9, 5, 4, 4.9, 0)
     trainer, watcher = runs.trainer(bleu=scores, patience=3, validate_every=2)
@@ -231,6 +232,7 @@ def test_the_loss_decides_between_equal_scores(runs: Runs, monitor: str):
     assert trainer.progress.best_step == len(losses) - 3
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_validations_may_come_with_epochs(runs: Runs, accumulate: int):
     steps = math.ceil(len(runs.train.plan(0)) / accumulate)
@@ -339,6 +341,7 @@ def test_a_copy_task_is_learned(runs: Runs):
     assert watcher.of("validation")[-1]["valid_loss"] < 0.1  # without attention to the source, about 2
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_after_its_average_knows_the_score_to_beat(runs: Runs) -> None:
     trainer, watcher = runs.trainer(bleu=scripted(1, 2, 9), max_steps=4, validate_every=2, average=3)
     trainer.train()

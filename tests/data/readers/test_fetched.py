@@ -57,6 +57,7 @@ def test_what_is_prepared_from_s3_is_what_is_prepared_from_the_disk(bucket, tmp_
     assert state == [len((tmp_path / "pairs.en-fr.tsv.gz").read_bytes()), files.info(url)["ETag"]]
 
 
+@pytest.mark.slow
 def test_missing_objects_buckets_and_rights_are_told(bucket, monkeypatch):
     for url in (f"{bucket}/none.tsv", "s3://no-such-bucket/none.tsv"):
         with pytest.raises(DataError, match="it is not there"):

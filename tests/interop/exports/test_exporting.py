@@ -12,8 +12,8 @@ from typing import Any
 import onnx
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
 
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
@@ -194,7 +194,7 @@ def test_tokenizers_of_dragoman_come_back_with_the_style_of_their_sources(kind, 
     ModelDirectory(model, tokenizer, tokenizer, "en", "fr", style=style).save(tmp_path / "model")
     texts = ["The TV of 12 MEN <x> is at https://a.org.", "THE RED HOUSE IS OLD 99 TIMES", "  the\tcat\n 雪 "]
     export(tmp_path / "model", tmp_path / "theirs", "transformers", ExportOptions(sentences=texts))
-    theirs = AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     assert [theirs(text).input_ids for text in texts] == [[*ids, 3] for ids in tokenizer.encode_batch(texts)]
     import_pretrained(tmp_path / "theirs", tmp_path / "again")
     first, again = (ModelDirectory.load(tmp_path / name) for name in ("model", "again"))

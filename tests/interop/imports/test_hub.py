@@ -168,7 +168,7 @@ def test_a_damaged_download_is_refused_and_a_whole_one_is_fetched_once(hub, run,
     assert code == 0, errors
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("stays_down", [False, True])
 def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
     hub, run, tmp_path, monkeypatch, stays_down
@@ -199,6 +199,7 @@ def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
     assert all(torch.equal(weights[key], expected[key]) for key in expected)
 
 
+@pytest.mark.slow
 def test_names_that_are_none(run, tmp_path):
     code, errors = run("import", "hf:Somebody/else", tmp_path / "model")
     assert (code, "hf:Somebody/else cannot be downloaded" in errors) == (3, True)

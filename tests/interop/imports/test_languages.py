@@ -98,6 +98,7 @@ def test_the_forced_language_is_no_prediction_in_scores_and_pictures(make, token
     assert math.prod(word.probability for word in words) == pytest.approx(math.exp(sum(scored.token_log_probs[:-1])))
 
 
+@pytest.mark.slow
 def test_nllb_with_sentencepiece_alone_has_the_ids_of_fairseq(tmp_path):
     folder = models.nllb_pieces(tmp_path / "theirs")
     import_pretrained(folder, tmp_path / "numbered", languages=("en", "de"))

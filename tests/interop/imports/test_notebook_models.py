@@ -69,6 +69,7 @@ def test_greedy_translations_are_the_notebooks(notebook, imported):
     assert sum(text == learned for text, learned in zip(translations, targets, strict=False)) >= 17
 
 
+@pytest.mark.first_is_quick
 def test_log_probabilities_are_the_notebooks_in_another_order(notebook, imported):
     loaded = ModelDirectory.load(imported)
     pieces = loaded.target_tokenizer.pieces(range(4, len(notebook.words)))
@@ -90,6 +91,7 @@ def test_log_probabilities_are_the_notebooks_in_another_order(notebook, imported
     assert scored.log_prob == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.first_is_quick
 def test_the_directory_is_one_like_any_other(notebook, imported):
     check_files(imported)
     assert {file.name for file in imported.iterdir()} == {

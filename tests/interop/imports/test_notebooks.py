@@ -53,6 +53,7 @@ def test_long_sequences_are_as_exact(style):
     assert_same(style, random_weights(style, LONG), LONG, (607, 601))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("style", STYLES)
 def test_the_reference_cases_made_by_the_notebooks_own_code(style):
     case = SAMPLES / f"{style}_sample.npz"
@@ -128,6 +129,7 @@ def test_a_style_that_does_not_exist_lists_those_that_do():
         from_notebook(dict.fromkeys("abcd", torch.ones(2)), style="prenorm", num_heads=3)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("style", STYLES)
 def test_every_missing_extra_and_misshapen_tensor_is_named(style):
     weights = random_weights(style, SMALL)

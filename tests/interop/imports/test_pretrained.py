@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
@@ -65,8 +65,10 @@ def ours(theirs, tmp_path_factory) -> ModelDirectory:
 @pytest.fixture(scope="module")
 def reference(theirs):
     folder, (source, target) = theirs
-    tokenizer = AutoTokenizer.from_pretrained(folder, **({"src_lang": source, "tgt_lang": target} if source else {}))
-    return tokenizer, AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        folder, **({"src_lang": source, "tgt_lang": target} if source else {})
+    )
+    return tokenizer, transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
 
 @pytest.mark.first_is_quick
@@ -77,6 +79,7 @@ def test_source_ids_are_the_same(ours, reference):
     assert ids_by_dragoman == [tokenizer(text).input_ids for text in texts]
 
 
+@pytest.mark.first_is_quick
 def test_log_probabilities_are_the_same(ours, reference):
     _, model = reference
     source = ours.source_tokenizer.encode_batch(SENTENCES)
@@ -211,6 +214,7 @@ def test_punctuation_is_that_of_moses(marian_folder, tmp_path):
     assert ours.tokenize("«A  cat» , ( and so).")[1] == ids[0] != ids[1]
 
 
+@pytest.mark.slow
 def test_the_model_of_marian_itself_is_the_same(marian_folder, tmp_path):
     """Written as Marian writes it: names and layout from its documentation, by hand."""
     folder = tmp_path / "npz"
@@ -235,12 +239,12 @@ def test_a_model_of_marian_itself_may_have_two_vocabularies_of_different_sizes(t
     (tmp_path / "npz").mkdir()
     models.as_npz(theirs, tmp_path / "npz")
     import_pretrained(tmp_path / "npz", tmp_path / "ours")
-    ours, tokenizer = ModelDirectory.load(tmp_path / "ours"), AutoTokenizer.from_pretrained(theirs)
+    ours, tokenizer = ModelDirectory.load(tmp_path / "ours"), transformers.AutoTokenizer.from_pretrained(theirs)
     sizes = [len([piece for piece in side.content.pieces if piece[0] != "<"]) for side in ours.tokenizers]
     assert sizes[0] < sizes[1]
     ids = ours.source_tokenizer.encode_batch(SENTENCES)
     assert [[*source, 0] for source in ids] == [tokenizer(text).input_ids for text in SENTENCES]
-    model = AutoModelForSeq2SeqLM.from_pretrained(theirs).eval()
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(theirs).eval()
     size = sizes[1] + 2  # with </s> and <unk>
     begin = torch.tensor([[ours.model.config.bos_id]]), torch.tensor([[model.config.decoder_start_token_id]])
     target = torch.tensor([ours.target_tokenizer.encode("Le chat")])
@@ -257,6 +261,7 @@ def test_a_model_of_marian_itself_may_have_two_vocabularies_of_different_sizes(t
         assert not any(token.startswith("<unused") for token in translation.tokens)
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

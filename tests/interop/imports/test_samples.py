@@ -17,6 +17,7 @@ from dragoman.storage.model_directory import ModelDirectory
 SAMPLES = Path(__file__).parents[4] / "shared"
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("name", "number"),

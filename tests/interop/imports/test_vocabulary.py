@@ -52,6 +52,7 @@ def test_special_tokens_come_first_and_every_row_stays(both):
     assert ours.vocab_size == len(rows)
 
 
+@pytest.mark.first_is_quick
 @given(text=WILD)
 @settings(max_examples=100, deadline=None)
 def test_a_text_is_split_as_the_notebook_splits_it(both, text):

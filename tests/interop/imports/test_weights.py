@@ -125,7 +125,7 @@ def test_a_value_that_is_not_a_dense_tensor_of_finite_numbers_is_named(value, pr
         named_tensors({"fc.weight": torch.ones(2, 2), "fc.bias": value}, "here")
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [5, pytest.param(19, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["model.pt", "model.weights.h5", "model.keras"])
 def test_a_damaged_file_is_refused_or_read(tmp_path, name, number):

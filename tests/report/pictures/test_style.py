@@ -56,6 +56,7 @@ def test_a_notebook_is_given_a_sharp_picture_of_its_natural_size():
     assert (width, height) == pytest.approx((2 * shown["width"], 2 * shown["height"]), abs=2)
 
 
+@pytest.mark.slow
 def test_drawing_changes_no_setting_of_matplotlib():
     before = dict(mpl.rcParams)
     EXAMPLES["heads"]().to_png(dpi=20)

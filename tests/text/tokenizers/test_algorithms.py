@@ -69,6 +69,7 @@ def test_spaces_separate_words_and_nothing_else_does() -> None:
     assert tokenizer.pieces(tokenizer.encode("the cat's  tail,")) == ["▁the", "▁cat's", "▁tail,"]
 
 
+@pytest.mark.slow
 @given(text=st.text(st.sampled_from(string.printable)))
 @fast
 def test_lowercase_is_what_keras_does_to_ascii(text: str) -> None:
@@ -82,6 +83,7 @@ def test_lowercase_knows_more_than_ascii() -> None:
     assert tokenizer.pieces(tokenizer.encode("Été, l'île\u202f!")) == ["▁été", "▁lîle"]
 
 
+@pytest.mark.slow
 @given(text=st.lists(st.sampled_from(["dog", "cat", "tail", ",", "'", " ", "  ", ".", "the"])).map("".join))
 @fast
 def test_known_words_come_out_as_they_were_but_for_runs_of_spaces(text: str) -> None:

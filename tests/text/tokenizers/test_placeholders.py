@@ -145,6 +145,7 @@ def test_many_placeholders_take_linear_time() -> None:
     assert seconds(1 << 16) < 80 * small
 
 
+@pytest.mark.slow
 @given(text=st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map("".join))
 @settings(max_examples=300, deadline=None)
 def test_unmasking_gives_back_every_text(text: str) -> None:

@@ -56,6 +56,7 @@ def test_decoding_gives_back_every_text(lossless: Tokenizer, text: str) -> None:
 
 
 # Most random texts have nothing in common with the corpus; these have, and odd spaces as well.
+@pytest.mark.first_is_quick
 @given(text=st.lists(st.sampled_from([*"  \n\t\r\0'.", " dog", "cat", "</s>", "\u0301"])).map("".join))
 @fast
 def test_decoding_gives_back_texts_near_the_corpus(lossless: Tokenizer, text: str) -> None:
@@ -97,6 +98,7 @@ def test_all_of_unicode_is_kept(lossless: Tokenizer, end: int) -> None:
     assert lossless.decode_batch(lossless.encode_batch(blocks)) == blocks
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize("number", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_random_strings_are_kept(lossless: Tokenizer, number: int) -> None:
     """Of characters of one block and of all, and of parts of the corpus."""
