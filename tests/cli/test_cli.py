@@ -89,7 +89,7 @@ def test_torchrun_starts_a_killed_run_again_and_it_ends_with_the_same_losses(pai
     assert losses("killed") == losses("quiet")
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", ["1", "2"])
 def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, dragoman, monkeypatch, ranks: str):
     """It waits for no other rank."""

@@ -26,7 +26,7 @@ def findings(pairs: Pairs, *codes: str | None) -> list[Finding]:
     return list(examined(LanguageCheck, pairs, *codes).findings())
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "codes", [("en", "fr"), ("eng", "fra"), ("en-GB", "fr_CA"), (None, None), ("en", "xx"), ("tlh", "fr")]
 )

@@ -144,7 +144,7 @@ def test_space_around_a_sentence_comes_back_and_changes_nothing_else(taught: Tra
     same([replace(t, text=t.text.strip()) for t in found], [found[1]] * 3)
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::dragoman.errors.SentenceCut")
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_odd_sentences_have_one_answer_each(untaught: Translator, beam_size: int) -> None:

@@ -19,6 +19,7 @@ def ids(model: ModelDirectory) -> tuple[list[int], list[int]]:
     return tuple([*model.source_tokenizer.encode(text), EOS_ID] for text in (SOURCE, TARGET))
 
 
+@pytest.mark.slow
 def test_the_attention_is_what_the_model_records(model, given):
     source, target = (torch.tensor([tokens]) for tokens in ids(model))
     maps = AttentionMaps()
@@ -146,6 +147,7 @@ def test_a_model_without_probabilities_is_refused():
         inspect_translation(model, "old")
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_become_a_mark(model):
     assert (
         inspect_translation(model, "old \udcff house", beam_size=1).source_text == "old \N{REPLACEMENT CHARACTER} house"

@@ -112,6 +112,7 @@ def test_the_page_can_be_written_at_any_time(tmp_path, validations):
     assert parsed.text.count("attempt") <= SHOWN_VALIDATIONS
 
 
+@pytest.mark.slow
 def test_the_page_shows_scores_texts_and_configuration(full):
     parsed, _ = full
     shown = ("31.2", "52.5", "47.8", "5.12", "62.5 %", "nrefs:1|tok:13a", "1,234,567", "103 pairs")

@@ -46,6 +46,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
     return load_file(path / "model.safetensors")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_reports")
 def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
     evaluation, config = finetune(base, tmp_path / "run", "model.dropout=0.3")

@@ -98,6 +98,7 @@ def test_each_source_begins_with_the_token_of_its_target_language(folder, tmp_pa
     assert data.source_tokenizer.tag("<2de> Yes.") == ""
 
 
+@pytest.mark.slow
 def test_a_held_out_sentence_is_held_out_for_all_languages(model):
     data = opened(model)
     for pairs in (data.valid_pairs, data.test_pairs):
@@ -227,6 +228,7 @@ def test_held_out_files_have_the_languages_of_their_corpora(folder, tmp_path):
     assert config.data.holds_out_all
 
 
+@pytest.mark.slow
 def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
     given = [setting for setting in MODEL if setting.startswith("training.")]
     given += [f"finetune.model={json.dumps(str(model))}", "data.held_out=5", "training.max_steps=2"]
@@ -263,7 +265,7 @@ def test_many_sources_of_one_target_need_no_token(folder, tmp_path):
         Translator.load(path, languages=("it", "en"))
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ctranslate2", "onnx", "argos"])
 def test_a_language_of_a_model_is_exported_or_the_format_is_refused(model, tmp_path, target):
     with pytest.raises(UsageError, match="translates into fr, de; choose one with --to"):

@@ -77,6 +77,7 @@ def test_shares_become_numbers_before_the_run_starts(tmp_path, by, sizes):
     assert plan_run([str(path)], recipe=None, settings=parse_settings(settings))[0].data.held_out == sizes
 
 
+@pytest.mark.slow
 def test_the_grammar_brings_held_out_combinations_of_its_own():
     config, _ = plan_run(["builtin:grammar:100"], recipe="demo", settings={})
     assert config.data.valid == ["builtin:grammar:500:valid"]
@@ -116,7 +117,7 @@ def test_a_run_of_another_version_names_its_file(tmp_path):
         plan_resume(tmp_path, {})
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_a_table_is_read_once_and_a_little_of_it_to_find_its_columns(tmp_path, monkeypatch, suffix):
     pairs = list(Bitext.open("builtin:grammar:2003"))

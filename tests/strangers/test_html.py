@@ -291,7 +291,7 @@ def test_a_repeated_mark_takes_time_in_proportion(pattern):
     assert seconds[1] < 40 * seconds[0] + 0.5
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [

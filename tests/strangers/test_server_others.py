@@ -79,6 +79,7 @@ def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
     long.cancel()
 
 
+@pytest.mark.slow
 def test_a_batch_that_takes_too_long_makes_place_and_is_done_again(queue):
     translator, text = endless(), "The old house. " * 4
     expected = translator.translate([text], WHOLE)[0].text

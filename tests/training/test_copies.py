@@ -216,7 +216,7 @@ def break_off(model: Transformer, part: Batch, *, rows: int, ended: Path) -> Non
     ended.touch()
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [4, 3])
 def test_an_error_of_any_copy_reaches_the_caller_after_all_have_ended(copied, tmp_path: Path, rows: int):
     model = build()

@@ -179,7 +179,7 @@ def test_a_checkpoint_of_an_interruption_is_not_what_a_run_goes_back_to(runs: Ru
     assert [event["step"] for event in watcher.of("roll_back")] == [4]
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [5, 8, *(pytest.param(stop, marks=pytest.mark.slow) for stop in (3, 6, 7, 10))])
 def test_a_run_stopped_anywhere_in_this_resumes_with_the_same_bits(runs: Runs, stop: int):
     """Steps 5, 6 and 7 are bad until the run has gone back to step 4."""

@@ -110,7 +110,7 @@ def test_a_combination_is_held_out_by_a_stable_hash():
         assert combination_split(adjective, noun) == expected
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [attributed, predicated])
 def test_a_held_out_combination_occurs_in_no_other_split(train, held_out, said):
     splits = {"train": train} | held_out

@@ -29,6 +29,7 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path / "books"
 
 
+@pytest.mark.slow
 def test_the_column_translation_is_read_as_data_sets_store_it(folder: Path):
     import datasets
 

@@ -150,6 +150,7 @@ def row(name: str) -> list[str]:
     return [cell.strip() for cell in lines[0].strip("|").split("|")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", pretrained_models.some_slow(IMPORTED, quick=QUICK))
 def test_import_and_export_are_inverse(models, name, tmp_path):
     languages = LANGUAGES.get(name, (None, None))

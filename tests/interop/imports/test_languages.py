@@ -48,7 +48,7 @@ def test_only_a_known_tag_is_no_text(tmp_path):
     assert unknown != ours.source_tokenizer.encode(">>fr<< x")[0]
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "codes"), [(models.m2m, ("eng_Latn", "deu")), (models.nllb, ("en", "de"))])
 def test_a_model_of_many_languages_asks_for_them(make, codes, tmp_path):
     import_pretrained(make(tmp_path / "theirs"), tmp_path / "ours")

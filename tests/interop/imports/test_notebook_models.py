@@ -59,7 +59,7 @@ def keras(tmp_path) -> NotebookModel:
     return make("keras", tmp_path / "notebook", encoder_layers=1, decoder_layers=1)
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 def test_greedy_translations_are_the_notebooks(notebook, imported):
     sentences = [*SOURCES, "The cat zzz", " ".join(["the"] * 17)]
     # The guard against repetitions is Dragoman's own.
@@ -108,6 +108,7 @@ def test_the_directory_is_one_like_any_other(notebook, imported):
     assert {tensor.dtype for tensor in stored.values()} == {torch.float32}
 
 
+@pytest.mark.slow
 def test_the_card_says_where_the_model_comes_from(notebook, imported):
     card = (imported / "README.md").read_text(encoding="utf-8")
     assert STYLES[notebook.style].program in card

@@ -71,7 +71,7 @@ def reference(theirs):
     return tokenizer, transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 def test_source_ids_are_the_same(ours, reference):
     tokenizer, _ = reference
     texts = [*SENTENCES, ">>fra<< The cat sleeps." if ours.source_tokenizer.tagged else "A dog."]

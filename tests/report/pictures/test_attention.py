@@ -32,7 +32,7 @@ def small(figure) -> np.ndarray:
     return np.array(figure.subfigs[1].axes).reshape(-1, HEADS)
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", AXES)
 def test_every_head_is_shown_and_the_mean_of_a_layer_at_large(inspection, kind):
     figure, maps = plot_heads(inspection, kind, layer=2), inspection.word_maps(kind)

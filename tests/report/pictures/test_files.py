@@ -14,7 +14,7 @@ from tests.report.pictures.examples import EXAMPLES
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mask", "positions", "heads"])
 def test_files_are_valid_and_have_the_size_of_the_figure(name, tmp_path: Path):
     figure = EXAMPLES[name]()
@@ -30,7 +30,7 @@ def test_files_are_valid_and_have_the_size_of_the_figure(name, tmp_path: Path):
     assert float(root.get("width").removesuffix("pt")) == pytest.approx(72 * width)
 
 
-@pytest.mark.first_is_quick
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_the_same_picture_has_the_same_bytes_without_a_date(suffix, tmp_path: Path):
     for name in ("one", "two"):

@@ -197,6 +197,7 @@ def begun(teacher: Path, data: str, dragoman, tmp_path: Path, monkeypatch: pytes
     return command
 
 
+@pytest.mark.slow
 def test_what_was_made_and_damaged_is_refused_before_anything_is_trained(
     teacher, data, dragoman, tmp_path, monkeypatch
 ):
