@@ -53,14 +53,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             begun.add(function)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def little_is_searched_for_garbage() -> None:
+@pytest.fixture(scope="session", autouse=True)
+def little_is_searched_for_garbage() -> Iterator[None]:
     """Trainings and servers often search for garbage: not among all modules and tests that are loaded by now.
 
-    Again for each file, since whoever starts workers has everything searched again from then on.
+    Who starts workers would have everything searched again from then on.
     """
     gc.collect()
     gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
