@@ -25,6 +25,7 @@ from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 from dragoman.text.truecasing import CaseTable
+from dragoman.training.optimizer import eager
 from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -72,7 +73,7 @@ def taught(tokenizer: Tokenizer) -> Translator:
     source_ids = padded([[*ids, config.eos_id] for ids in sources])
     target_ids = padded([[config.bos_id, *ids] for ids in targets])
     labels = padded([[*ids, config.eos_id] for ids in targets])
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    optimizer = eager(torch.optim.Adam)(model.parameters(), lr=5e-3)
     for _ in range(80):
         logits = model(source_ids, target_ids)
         F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=config.pad_id).backward()

@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.data.bitext import Bitext
 from dragoman.interop.imports.notebook_models import NotebookFiles
+from dragoman.training.optimizer import eager
 from tests.interop.notebook_models import Sizes, greedy, log_probabilities, random_weights
 from tests.interop.notebook_tokenizers import keras_vocabulary, keras_words, word_level
 
@@ -106,7 +107,7 @@ def train(notebook: NotebookModel, *, steps: int) -> None:
         for encode, texts in ((notebook.encode, SOURCES), (notebook.encode_target, TARGETS))
     )
     learned = [value.requires_grad_() for name, value in notebook.weights.items() if not name.endswith(".pe")]
-    optimizer = torch.optim.Adam(learned, lr=0.01)
+    optimizer = eager(torch.optim.Adam)(learned, lr=0.01)
     for _ in range(steps):
         log_probs = notebook.log_probabilities(source, target[:, :-1])
         optimizer.zero_grad()

@@ -13,6 +13,7 @@ from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.config import PRESETS
 from dragoman.model.dropout import Dropout
 from dragoman.model.fast import library
+from dragoman.training.optimizer import eager
 from tests.model.variants import build, sentences, small_config
 
 # For each field another value, with what must go with it.
@@ -108,7 +109,7 @@ def test_the_field_changes_the_shape(choices: dict[str, Any], name: str, shape: 
 @pytest.mark.parametrize("shared", [True, False])
 def test_shared_and_tied_tables_are_one_and_stay_one(shared: bool, tied: bool):
     model = build(target_vocab_size=53, share_embeddings=shared, tie_projection=tied).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = eager(torch.optim.SGD)(model.parameters(), lr=0.1)
     model(*sentences(model, rows=5, src_len=13, tgt_len=7)).sin().sum().backward()
     optimizer.step()
     tables = [module.embedding.table.weight for module in (model.encoder, model.decoder)]

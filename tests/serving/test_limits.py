@@ -131,8 +131,9 @@ def test_who_has_gone_is_not_worked_for(serve, format_):
     wait_until(lambda: running.answered() == 50)  # the first one waits
     words.go_on.set()
     assert running.ask("POST", "/translate", ASK)[0] == 200
-    assert b"FIRST" in first.recv(2_000)
-    first.close()
+    with first, http.client.HTTPResponse(first) as answer:
+        answer.begin()
+        assert b"FIRST" in answer.read()
     assert sum(len(batch) for batch in words.batches) == 2
     assert running.server.queue.tokens == 0
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from dragoman.config.training import TrainingConfig
+from dragoman.training.optimizer import eager
 from dragoman.training.schedule import learning_rate
 
 SCHEDULES = get_args(TrainingConfig.model_fields["schedule"].annotation)
@@ -58,7 +59,7 @@ def test_a_linear_rate_falls_by_the_same_at_each_step_and_is_0_after_the_last():
 
 
 def test_a_cosine_rate_is_that_of_torch():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.003)
+    optimizer = eager(torch.optim.SGD)([nn.Parameter(torch.zeros(1))], lr=0.003)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=17)
     expected = []
     for _ in range(18):

@@ -14,6 +14,7 @@ from dragoman.data.batching import Batch, Position, TokenBatches
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
 from dragoman.training.executors import build_executor
+from dragoman.training.optimizer import eager
 from dragoman.training.trainer import Trainer, random_seed
 from tests.training.runs import Runs, Weights, equal, scripted, small_model, weights_of
 
@@ -300,7 +301,7 @@ def test_fifty_steps_have_the_losses_of_a_plain_loop_and_their_bits_again(runs: 
         found.append([step["loss"] for step in watcher.of("step")])
     model, position = small_model(dropout=0.0), Position()
     config = trainer.config
-    adam = torch.optim.Adam(model.parameters(), betas=config.betas, eps=config.eps)
+    adam = eager(torch.optim.Adam)(model.parameters(), betas=config.betas, eps=config.eps)
     losses = []
     for step in range(1, 51):
         batch = runs.train.next(position)
