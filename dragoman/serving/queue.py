@@ -378,9 +378,9 @@ class TranslationQueue:
         _lower_priority(NICE + 5)
         self._stopper.enter(lane)
         while unit := self._next_alone(lane):
-            use_one_thread()
-            translator = _without_workers(unit.request.translator)
             try:
+                use_one_thread()
+                translator = _without_workers(unit.request.translator)
                 translations = _translate(translator, [unit], unit.request.config)
             except Stopped:
                 with self._changed:

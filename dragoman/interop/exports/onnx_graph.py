@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import UsageError
 from dragoman.interop.exports.engine_files import LONGEST
-from dragoman.model import Transformer, TransformerConfig
+from dragoman.model import Transformer
 from dragoman.model.attention import CrossAttention, SelfAttention
 from dragoman.model.layers import Embedding, FeedForward, Norm, ResidualConnection, RotaryPositions
 from dragoman.system.optional import load
@@ -31,15 +31,17 @@ class Graph:
     """A graph under construction. Its values are names: methods take the names of their inputs and return the name of
     their result."""
 
-    def __init__(self, name: str, config: TransformerConfig):
+    def __init__(self, name: str, model: Transformer):
         self.onnx = load("onnx", extra="onnx", purpose="Writing ONNX")
-        self.name, self.config = name, config
+        self.name, self.config = name, model.config
         self.nodes: list[Any] = []
         self.weights: dict[str, np.ndarray] = {}
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
         self.rotation: tuple[str, str] | None = None  # cosines and sines, once they are computed
-        self.width = config.d_model // config.num_heads
+        self.width = self.config.d_model // self.config.num_heads
+        self._names = {parameter.data_ptr(): name for name, parameter in model.named_parameters()}
+        """Names of weights by their memory: those of the model, which both graphs share, and of arrays made of them."""
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """Add an operation."""
@@ -48,9 +50,10 @@ class Graph:
         return name
 
     def weight(self, tensor: Tensor) -> str:
-        """Store a weight, each only once: the name tells its memory and its layout."""
-        strides = "_".join(map(str, tensor.stride()))
-        return self._stored(f"weight_{tensor.data_ptr()}_{strides}", tensor.numpy())
+        """Store a weight, each only once. Its name tells which weight it is, and its layout."""
+        name = self._names.setdefault(tensor.data_ptr(), f"{self.name}.{len(self.weights)}")
+        layout = "" if tensor.is_contiguous() else ".transposed"
+        return self._stored(name + layout, tensor.numpy())
 
     def constant(self, *values: float, whole: bool = False, scalar: bool = False) -> str:
         """Store a vector of numbers, or one number; `whole` numbers are int64, others float32."""
@@ -196,7 +199,7 @@ def encoder_graph(model: Transformer) -> Any:
     Its input is `ids` (rows, length). Its outputs are `mask` and, for each decoder layer, `cross_key_i` and
     `cross_value_i`.
     """
-    config, graph = model.config, Graph("encoder", model.config)
+    config, graph = model.config, Graph("encoder", model)
     ids = graph.input("ids", ["rows", "length"], whole=True)
     padding = graph.op("Equal", ids, graph.constant(config.pad_id, whole=True))
     hidden = graph.op("Mul", graph.op("Cast", padding, to=graph.onnx.TensorProto.FLOAT), graph.constant(HIDDEN))
@@ -247,7 +250,7 @@ def decoder_graph(model: Transformer) -> Any:
     `attention` is the mean over the heads of the middle layers. It tells which source words a token comes from (see
     `dragoman.decoding.alignment`).
     """
-    config, graph = model.config, Graph("decoder", model.config)
+    config, graph = model.config, Graph("decoder", model)
     tokens = graph.input("tokens", ["rows", 1], whole=True)
     position = graph.input("position", [1], whole=True)
     mask = graph.input("mask", ["rows", 1, 1, "length"])

@@ -363,3 +363,15 @@ def test_a_folder_without_the_runtime_of_the_page_is_refused(models, tmp_path):
     with pytest.raises(UsageError, match=r"has no ort\.wasm\.min\.mjs; give the folder `dist`"):
         export(models["the default: pre-norm, rotary"], tmp_path / "page", "web", options)
     assert not (tmp_path / "page").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quantization", ["float32", "int8"])
+@pytest.mark.parametrize("name", ["the default: pre-norm, rotary", "post-norm, one gain for all features"])
+def test_an_export_can_be_repeated_byte_for_byte(models, tmp_path, name, quantization):
+    options = ExportOptions(sentences=FEW, quantization=quantization)
+    for time in ("once", "twice"):
+        (tmp_path / time).mkdir()
+        export(models[name], tmp_path / time / "model", "onnx", options)
+    for path in (tmp_path / "once/model").iterdir():
+        assert path.read_bytes() == (tmp_path / "twice/model" / path.name).read_bytes(), path.name
