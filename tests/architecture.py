@@ -17,7 +17,7 @@ from typing import NamedTuple
 FLOORS = (
     {"errors", "model", "metrics", "recipes"},
     {"system"},
-    {"config", "text", "terminal"},
+    {"config", "text", "terminal", "engine"},
     {"formats"},
     {"storage"},
     {"data"},
@@ -31,11 +31,12 @@ FLOORS = (
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 STRANGERS = {("training", "decoding"), ("runs", "terminal"), ("training", "terminal"), ("evaluation", "terminal")}
 # Translating needs nothing of what prepares pairs to learn from them.
-TRANSLATING = {"text", "formats", "decoding", "documents", "bulk", "serving"}
+TRANSLATING = {"text", "formats", "engine", "decoding", "documents", "bulk", "serving"}
 LEARNING = {"data", "data_check", "training", "runs"}
 # What a part that others read on its own may import, besides the standard library.
 SELF_CONTAINED = {
     "dragoman.model": ("torch", "jaxtyping", "dragoman.model"),
+    "dragoman.engine": ("numpy", "dragoman.engine", "dragoman.errors", "dragoman.model.config"),
     "dragoman.decoding.search": ("torch", "jaxtyping", "dragoman.errors"),
 }
 

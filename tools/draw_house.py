@@ -12,7 +12,7 @@ from pathlib import Path
 PICTURE = Path("house.svg")
 """The picture, in docs/."""
 HALVES = {
-    "translating": ("#d5ecd4", ("text", "formats", "decoding", "documents", "bulk", "serving")),
+    "translating": ("#d5ecd4", ("text", "formats", "engine", "decoding", "documents", "bulk", "serving")),
     "both": ("#f3eeb1", ("config", "storage", "metrics", "interop", "report")),
     "learning": ("#cfe3f5", ("data", "data_check", "model", "training", "evaluation", "runs")),
 }
