@@ -129,6 +129,7 @@ def test_who_has_gone_is_not_worked_for(serve, format_):
         content = body % str(number).encode()
         raw(running.port, head % len(content) + content).close()
     wait_until(lambda: running.answered() == 50)  # the first one waits
+    wait_until(lambda: all(request.future.done() for request in running.server.queue._waiting))
     words.go_on.set()
     assert running.ask("POST", "/translate", ASK)[0] == 200
     with first, http.client.HTTPResponse(first) as answer:
