@@ -6,13 +6,14 @@ Any search can be put under rules, since only the log-probabilities change: thos
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from dragoman.decoding.log_probs import LogProbs, Rows, Tokens
 from dragoman.decoding.search import Stepper
 
-Ban = Callable[[np.ndarray, np.ndarray], tuple[Rows, Tokens]]
+Ban = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row (rows).
 
 It returns pairs: the rows in which a token may not come next (bans), and these tokens (bans).
@@ -45,57 +46,60 @@ class RuledStepper:
         length limit.
         """
         self.stepper, self.bans, self.guard, self.end, self.given = stepper, bans, guard, end, given
-        self.stops = np.zeros(len(prefixes), np.int64)
+        self.stops = torch.zeros(len(prefixes), dtype=torch.long)
         """How often the guard has stopped the best hypothesis of each sentence."""
-        self.sentences = np.arange(len(prefixes))
+        self.sentences = torch.arange(len(prefixes))
         """The sentence of each row."""
-        self.history = np.empty((len(prefixes), 0), np.int64)
-        """The tokens of each row, from the begin of sentence on, (rows, length)."""
-        self.prefixes = np.full((len(prefixes), max(map(len, prefixes), default=0)), -1)
-        """The tokens that each sentence begins with, filled up with -1."""
-        for row, ids in enumerate(prefixes):
-            self.prefixes[row, : len(ids)] = ids
+        self.history = torch.empty(len(prefixes), 0, dtype=torch.long)  # (rows, length)
+        self.prefixes = pad_sequence(
+            [torch.tensor(ids, dtype=torch.long) for ids in prefixes], batch_first=True, padding_value=-1
+        )
 
-    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         log_probs = self.stepper.step(tokens)
-        position = self.history.shape[1]
-        self.history = np.concatenate([self.history, tokens[:, None]], axis=1)
-        forced = self.prefixes[self.sentences, position] if position < self.prefixes.shape[1] else None
+        position = self.history.size(1)
+        self.history = torch.cat([self.history, tokens[:, None]], dim=1)
+        forced = self.prefixes[self.sentences, position] if position < self.prefixes.size(1) else None
         if self.guard is not None:
             self._end_loops(log_probs, *_where_free(forced, *self.guard(self.history, self.sentences)))
         for ban in self.bans:
-            log_probs.ban(*_where_free(forced, *ban(self.history, self.sentences)))
+            log_probs[_where_free(forced, *ban(self.history, self.sentences))] = -torch.inf
         if forced is not None:
-            rows = np.flatnonzero(forced >= 0)
-            log_probs.allow_only(rows, forced[rows])
+            rows, tokens = (forced >= 0).nonzero().flatten(), forced[forced >= 0]
+            _allow_only(log_probs, rows, tokens)
             if position < self.given:
-                log_probs.put(rows, forced[rows], 0.0)
+                log_probs[rows, tokens] = 0.0
         return log_probs
 
-    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
+    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
         self.stepper.reorder(rows)
         self.sentences, self.history = self.sentences[rows], self.history[rows]
 
-    def _end_loops(self, log_probs: LogProbs, rows: Rows, banned: Tokens) -> None:
+    def _end_loops(self, log_probs: Tensor, rows: Tensor, banned: Tensor) -> None:
         """Ban tokens that would repeat a phrase, and end the sentences that would go on to repeat themselves."""
         if not len(rows):
             return
-        is_best = np.ones(len(self.sentences), bool)
+        is_best = torch.ones_like(self.sentences, dtype=torch.bool)
         is_best[1:] = self.sentences[1:] != self.sentences[:-1]
-        is_stopped = (log_probs.likeliest(rows) == banned) & is_best[rows]
+        is_stopped = (log_probs[rows].argmax(1).cpu() == banned) & is_best[rows]
         self.stops[self.sentences[rows[is_stopped]]] += 1
-        log_probs.ban(rows, banned)
+        log_probs[rows, banned] = -torch.inf
         if self.end is not None:
-            hopeless = np.flatnonzero(self.stops[self.sentences] >= PATIENCE)
-            log_probs.allow_only(hopeless, np.full_like(hopeless, self.end))
+            hopeless = (self.stops[self.sentences] >= PATIENCE).nonzero().flatten()
+            _allow_only(log_probs, hopeless, torch.full_like(hopeless, self.end))
 
 
-def _where_free(forced: Int[np.ndarray, " all"] | None, rows: np.ndarray, tokens: np.ndarray) -> tuple[Rows, Tokens]:
+def _where_free(forced: Tensor | None, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """Indices into (rows, vocab), restricted to rows without a forced token; `forced` has -1 or the token of each."""
-    if forced is None:
-        return rows, tokens
-    is_free = forced[rows] < 0
-    return rows[is_free], tokens[is_free]
+    free = slice(None) if forced is None else forced[rows] < 0
+    return rows[free], tokens[free]
+
+
+def _allow_only(log_probs: Tensor, rows: Tensor, tokens: Tensor) -> None:
+    """Ban all tokens of each of these rows but one."""
+    kept = log_probs[rows, tokens]
+    log_probs[rows] = -torch.inf
+    log_probs[rows, tokens] = kept
 
 
 class RepetitionGuard:
@@ -104,42 +108,41 @@ class RepetitionGuard:
 
     def __init__(self, copies: Sequence[int], times: Sequence[int]):
         """For each sentence how often a phrase may occur in a row, 2 or more, and three tokens anywhere."""
-        self.copies, self.times = np.array(copies), np.array(times)
+        self.copies, self.times = torch.tensor(copies), torch.tensor(times)
         self.different_copies, self.fewest_times = sorted(set(copies)), min(times)
 
-    def __call__(
-        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
-    ) -> tuple[Rows, Tokens]:
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
         bans = [*self._in_a_row(history, sentences), *self._anywhere(history, sentences)]
         if not bans:
             return _NONE, _NONE
         rows, tokens = zip(*bans, strict=True)
-        return np.concatenate(rows), np.concatenate(tokens)
+        return torch.cat(rows), torch.cat(tokens)
 
-    def _in_a_row(self, history: np.ndarray, sentences: np.ndarray) -> Iterator[tuple[Rows, Tokens]]:
+    def _in_a_row(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Bans on one copy too many of a phrase in a row."""
         for copies in self.different_copies:
-            longest = history.shape[1] // (copies + 1)
+            longest = history.size(1) // (copies + 1)
             # A phrase of n tokens only repeats if the last token also occurred n tokens before, which is rare.
-            recurs = (history[:, -1 - longest : -1] == history[:, -1:]).any(axis=0)
-            for size in (longest - np.flatnonzero(recurs)).tolist():
+            recurs = (history[:, -1 - longest : -1] == history[:, -1:]).any(0)
+            for size in (longest - recurs.nonzero().flatten()).tolist():
                 # With the token `size` before the next, these would be one copy too many.
                 tail = history[:, -((copies + 1) * size - 1) :]
-                is_periodic = (tail[:, size:] == tail[:, :-size]).all(axis=1) & (self.copies[sentences] == copies)
-                rows = np.flatnonzero(is_periodic)
+                is_periodic = (tail[:, size:] == tail[:, :-size]).all(1) & (self.copies[sentences] == copies)
+                rows = is_periodic.nonzero().flatten()
                 yield rows, history[rows, -size]
 
-    def _anywhere(self, history: np.ndarray, sentences: np.ndarray) -> Iterator[tuple[Rows, Tokens]]:
+    def _anywhere(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Bans on the third of three tokens that occur often enough, wherever they are."""
         # Where the last two tokens occurred before; few pairs have occurred several times.
         occurs = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
-        for row in np.flatnonzero(occurs.sum(axis=1) >= self.fewest_times).tolist():
-            tokens, counts = np.unique(history[row, 2:][occurs[row]], return_counts=True)
+        for row in (occurs.sum(1) >= self.fewest_times).nonzero().flatten().tolist():
+            following = history[row, 2:][occurs[row]]
+            tokens, counts = following.unique(return_counts=True)
             tokens = tokens[counts >= self.times[sentences[row]]]
-            yield np.full_like(tokens, row), tokens
+            yield torch.full_like(tokens, row), tokens
 
 
-_NONE = np.empty(0, np.int64)
+_NONE = torch.empty(0, dtype=torch.long)
 
 
 class Never:
@@ -148,11 +151,9 @@ class Never:
     def __init__(self, token: int):
         self.token = token
 
-    def __call__(
-        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
-    ) -> tuple[Rows, Tokens]:
-        rows = np.arange(len(history))
-        return rows, np.full_like(rows, self.token)
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        rows = torch.arange(len(history))
+        return rows, torch.full_like(rows, self.token)
 
 
 class SlotLimits:
@@ -160,13 +161,11 @@ class SlotLimits:
 
     def __init__(self, slots: Sequence[int], limits: Sequence[Sequence[int]]):
         """`limits` holds for each sentence how often each of the `slots` may come."""
-        self.slots, self.limits = np.array(slots), np.array(limits)
+        self.slots, self.limits = torch.tensor(slots), torch.tensor(limits)
 
-    def __call__(
-        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
-    ) -> tuple[Rows, Tokens]:
-        used = (history[:, :, None] == self.slots).sum(axis=1)
-        rows, columns = (used >= self.limits[sentences]).nonzero()
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        used = (history[:, :, None] == self.slots).sum(1)
+        rows, columns = (used >= self.limits[sentences]).nonzero().unbind(1)
         return rows, self.slots[columns]
 
 
@@ -193,21 +192,19 @@ class WholeCharacters:
         """`tokens` are the bytes of each token of the vocabulary, none for special tokens."""
         # In UTF-8, the bytes 0x80 to 0xBF continue a character.
         rests = [token.lstrip(bytes(range(0x80, 0xC0))) for token in tokens]
-        self.continued = np.array([len(token) - len(rest) for token, rest in zip(tokens, rests, strict=True)])
+        self.continued = torch.tensor([len(token) - len(rest) for token, rest in zip(tokens, rests, strict=True)])
         """Number of bytes at the beginning of each token that continue a character."""
-        self.begins = np.array([bool(rest) or not token for token, rest in zip(tokens, rests, strict=True)])
+        self.begins = torch.tensor([bool(rest) or not token for token, rest in zip(tokens, rests, strict=True)])
         """Whether each token begins a character, or is special."""
-        self.open = np.array([_open_bytes(rest) for rest in rests])
+        self.open = torch.tensor([_open_bytes(rest) for rest in rests])
         """Number of bytes that the last character of each token lacks."""
 
-    def __call__(
-        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
-    ) -> tuple[Rows, Tokens]:
-        needed = np.zeros_like(sentences)  # bytes that the last character of each row lacks
-        for tokens in history[:, -4:].T:  # a character has four bytes at most
-            needed = np.where(self.begins[tokens], self.open[tokens], needed - self.continued[tokens])
-        fits = np.where(self.begins, self.continued == needed[:, None], self.continued <= needed[:, None])
-        rows, tokens = (~fits).nonzero()
+    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+        needed = torch.zeros_like(sentences)  # bytes that the last character of each row lacks
+        for tokens in history[:, -4:].unbind(1):  # a character has four bytes at most
+            needed = torch.where(self.begins[tokens], self.open[tokens], needed - self.continued[tokens])
+        fits = torch.where(self.begins, self.continued == needed[:, None], self.continued <= needed[:, None])
+        rows, tokens = (~fits).nonzero().unbind(1)
         return rows, tokens
 
 
