@@ -313,6 +313,9 @@ class NumpyTransformer:
         self._encoder = [self._layer(f"encoder.layers.{number}") for number in range(config.num_encoder_layers)]
         self._decoder = [self._layer(f"decoder.layers.{number}") for number in range(config.num_decoder_layers)]
         self._projection = self._linear("projection")
+        # With pre-norm, the sum of all layers is normalised at last.
+        has_last_norms = config.norm_order == "pre"
+        self._last_norms = {stack: self._norm(f"{stack}.norm") for stack in ("encoder", "decoder") if has_last_norms}
 
     def encode(self, source_ids: Array, mask: Array) -> Array:
         """The memory (batch, src_len, d_model) of sources (batch, src_len); the mask hides padding."""
@@ -320,7 +323,7 @@ class NumpyTransformer:
         for layer in self._encoder:
             x = layer.after(x, layer.self_attention.to_own(layer.before(x, 0), mask), 0)
             x = layer.after(x, layer.feed_forward(layer.before(x, 1)), 1)
-        return self._last_norm("encoder", x)
+        return self._last_norms["encoder"](x) if self._last_norms else x
 
     def decode(
         self,
@@ -347,15 +350,11 @@ class NumpyTransformer:
             x = layer.after(x, layer.feed_forward(layer.before(x, 2)), 2)
             if maps is not None:
                 maps.append(weights)
-        return self._last_norm("decoder", x)
+        return self._last_norms["decoder"](x) if self._last_norms else x
 
     def log_probs(self, states: Array) -> Array:
         """Log-probabilities of the next token after each state, over the target vocabulary."""
         return log_softmax(self._projection(states))
-
-    def _last_norm(self, stack: str, x: Array) -> Array:
-        """With pre-norm, the sum of all layers is normalised at last."""
-        return self._norm(f"{stack}.norm")(x) if self.config.norm_order == "pre" else x
 
     def _embedding(self, stack: str) -> Embedding:
         positions = self._weights.get(f"{stack}.embedding.positions.table")
