@@ -37,7 +37,7 @@ LEARNING = {"data", "data_check", "training", "runs"}
 SELF_CONTAINED = {
     "dragoman.model": ("torch", "jaxtyping", "dragoman.model"),
     "dragoman.engine": ("numpy", "dragoman.engine", "dragoman.errors", "dragoman.model.config"),
-    "dragoman.decoding.search": ("torch", "jaxtyping", "dragoman.errors"),
+    "dragoman.decoding.search": ("numpy", "jaxtyping", "dragoman.decoding.log_probs"),
 }
 
 # Faster ways to compute the formulas of `dragoman.model`, which has them used in its `__init__.py` alone.

@@ -59,7 +59,7 @@ def plant(root: Path, path: str, text: str) -> None:
         "config/run.py": "import dragoman.system\nfrom dragoman.model.layers import Layer\n",
         "system/__init__.py": "",
         "training/trainer.py": "model.eval()\nfrom dragoman.data.bitext import Bitext\n",
-        "decoding/search.py": "import heapq, torch\nfrom dragoman.errors import UsageError\n",
+        "decoding/search.py": "import heapq, numpy\nfrom dragoman.decoding.log_probs import LogProbs\n",
         "interop/notebooks.py": "torch.load(path, weights_only=True)\n",
         "cli/__init__.py": "def main():\n    from dragoman.training.trainer import Trainer\n",
         "cli/train.py": "@app.command()\ndef train(a, b, c, *, d, e, f, g): ...\n",

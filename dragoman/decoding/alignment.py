@@ -37,7 +37,7 @@ def word_giving_attention(
     return torch.stack([layer.weights.float().mean(1) for layer in maps.cross[1:-1] or maps.cross]).mean(0)
 
 
-def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
+def links(weights: Float[np.ndarray, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:
     """The links of one sentence; `source` and `target` hold the positions of each word's tokens.
 
     Other rows and columns are those of the end of sentence and of tokens that belong to no word.
@@ -45,8 +45,8 @@ def links(weights: Float[Tensor, "tgt_len src_len"], source: list[list[int]], ta
     if not source or not target:
         return []
     in_words = {position for word in source for position in word}
-    outside = [position for position in range(weights.size(1)) if position not in in_words]
-    best_words = by_word(weights.numpy(), target, [*source, outside]).argmax(1).tolist()
+    outside = [position for position in range(weights.shape[1]) if position not in in_words]
+    best_words = by_word(weights, target, [*source, outside]).argmax(1).tolist()
     return [(best, index) for index, best in enumerate(best_words) if best < len(source)]
 
 

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,16 +34,13 @@ from dragoman.decoding.search import (
     SearchOptions,
     Stepper,
     beam_search,
-    best_continuations,
     greedy_search,
     length_limit,
-    most_probable,
 )
 from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.terms import Edit, Term, TermPlacer, needed_edits, with_edits
 from dragoman.errors import DataError
 from dragoman.model import Transformer
-from dragoman.model.fast import logits as fast_logits
 from dragoman.text.tokenizers.placeholders import Prepared
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -149,11 +147,11 @@ class BatchWork:
         if config.sample:
             return sample_search(stepper, [sentence.source for sentence in sentences], config, options)
         if config.beam_size == 1:
-            return greedy_search(stepper, options, _most_probable)
+            return greedy_search(stepper, options)
         if config.diversity:
             size, number = config.beam_size // config.n_best, config.n_best
             return beam_search(stepper, DiverseBeams(size, options, groups=number, strength=config.diversity))
-        return beam_search(stepper, Beams(config.beam_size, options, _best_continuations))
+        return beam_search(stepper, Beams(config.beam_size, options))
 
     def _with_terms(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
@@ -237,12 +235,12 @@ class BatchWork:
             alignments.append(links(weights, source_words, target_words))
         return alignments
 
-    def _attention(self, pairs: list[tuple[list[int], list[int]]]) -> list[Tensor]:
+    def _attention(self, pairs: list[tuple[list[int], list[int]]]) -> list[np.ndarray]:
         """The attention (tgt_len, src_len) of each pair of tokens and their ends, by the first model."""
         source_ids, target_ids = self._padded_pairs(pairs)
         # A translation that was truncated at the last position has no position for its end of sentence.
         inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_length)]
-        maps = word_giving_attention(self.models[0], source_ids, inputs).cpu()
+        maps = word_giving_attention(self.models[0], source_ids, inputs).cpu().numpy()
         return [map_[: len(target) + 1, : len(source) + 1] for map_, (source, target) in zip(maps, pairs, strict=True)]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
@@ -308,21 +306,6 @@ class BatchWork:
                 f"A sentence has {length} tokens and an end, but this model has {self.max_length} positions: "
                 "split the sentence."
             )
-
-
-def _best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`best_continuations`, in C where it is compiled and the log-probabilities suit it."""
-    rank = fast_logits.best_continuations if fast_logits.can_rank(log_probs) else best_continuations
-    return rank(log_probs, totals, count)
-
-
-def _most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
-    """`most_probable`, in C where it is compiled and the log-probabilities suit it."""
-    if not fast_logits.can_rank(log_probs[:, None]):
-        return most_probable(log_probs, sentences, position)
-    totals = torch.zeros(len(log_probs), 1, dtype=torch.float64)
-    _, best = fast_logits.best_continuations(log_probs[:, None], totals, 1)
-    return best[:, 0]
 
 
 def batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:

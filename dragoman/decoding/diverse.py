@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
+import numpy as np
+from jaxtyping import Float, Int
 
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, best_continuations, rank
+from dragoman.decoding.log_probs import LogProbs
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, rank
 
 
 class DiverseBeams(Beams):
@@ -23,25 +23,35 @@ class DiverseBeams(Beams):
         super().__init__(beam_size, replace(options, max_lengths=limits))
         self.groups, self.strength = groups, strength
 
-    def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
-        vocab = log_probs.size(-1)
-        live, live_totals = self.state.sentences, self.state.totals
-        totals = torch.full((len(live), 2 * self.beam_size), -torch.inf, dtype=torch.float64)
-        candidates = torch.zeros_like(totals, dtype=torch.long)
-        sentences, groups = live // self.groups, live % self.groups
-        taken = log_probs.new_zeros(int(sentences.max()) + 1, vocab)  # beams with each token in this step
+    def candidates(
+        self, log_probs: LogProbs
+    ) -> tuple[Float[np.ndarray, "live candidates"], Int[np.ndarray, "live candidates"]]:
+        live_totals, vocab = self.state.totals, log_probs.vocab_size
+        live, beam = live_totals.shape
+        totals, candidates = np.full((live, 2 * self.beam_size), -np.inf), np.zeros((live, 2 * self.beam_size), int)
+        sentences, groups = np.divmod(self.state.sentences, self.groups)
+        taken: dict[int, list[int]] = {}  # the tokens that groups of each sentence have taken in this step
         for group in range(self.groups):
-            rows = (groups == group).nonzero().flatten()
-            penalised = log_probs[rows] - self.strength * taken[sentences[rows]][:, None]
-            ranked, best = best_continuations(penalised, live_totals[rows], totals.size(1))
-            true_totals = log_probs[rows].flatten(1).gather(1, best.to(log_probs.device)).cpu()
-            true_totals = true_totals + live_totals[rows].gather(1, best // vocab)
-            totals[rows] = true_totals.masked_fill(ranked == -torch.inf, -torch.inf)
-            candidates[rows] = best
-            chosen = torch.isfinite(ranked[:, : self.beam_size])
-            counts = torch.zeros(len(rows), vocab)
-            counts.scatter_add_(1, best[:, : self.beam_size] % vocab, chosen.float())
-            taken[sentences[rows]] += counts.to(taken)
+            members = np.flatnonzero(groups == group)
+            rows = (members[:, None] * beam + np.arange(beam)).ravel()
+            # Each token that was taken is less probable in each of the rows of a sentence.
+            lowered = [
+                (member * beam + row, token)
+                for member, sentence in enumerate(sentences[members].tolist())
+                for token in taken.get(sentence, ())
+                for row in range(beam)
+            ]
+            at_rows, tokens = np.array(lowered, np.int64).reshape(-1, 2).T
+            penalised = log_probs.lowered(rows, at_rows, tokens, np.full(len(lowered), self.strength))
+            ranked, best = penalised.best(live_totals[members], 2 * self.beam_size)
+            parents, tokens = np.divmod(best, vocab)
+            true = log_probs.at((members[:, None] * beam + parents).ravel(), tokens.ravel()).reshape(best.shape)
+            true = true + np.take_along_axis(live_totals[members], parents, axis=1)
+            totals[members] = np.where(ranked == -np.inf, -np.inf, true)
+            candidates[members] = best
+            is_taken = np.isfinite(ranked[:, : self.beam_size])
+            for member, sentence in enumerate(sentences[members].tolist()):
+                taken.setdefault(sentence, []).extend(tokens[member, : self.beam_size][is_taken[member]].tolist())
         return totals, candidates
 
     def results(self) -> list[list[Hypothesis]]:

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dragoman.decoding.log_probs import LogProbs
 from dragoman.decoding.search import Stepper
+from dragoman.decoding.stepper import log_probs_of, tensor_of
 from dragoman.errors import DataError
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
@@ -24,10 +27,10 @@ class EnsembleStepper:
     def __init__(self, steppers: Sequence[Stepper]):
         self.steppers = steppers
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        return mean_of_probabilities([stepper.step(tokens) for stepper in self.steppers])
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
+        return log_probs_of(mean_of_probabilities([tensor_of(stepper.step(tokens)) for stepper in self.steppers]))
 
-    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
         for stepper in self.steppers:
             stepper.reorder(rows)
 

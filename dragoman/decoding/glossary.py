@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import accumulate
 
-import torch
+import numpy as np
 from jaxtyping import Int
-from torch import Tensor
 
+from dragoman.decoding.log_probs import Rows, Tokens
 from dragoman.decoding.terms import Term
 from dragoman.errors import DataError, UsageError
 from dragoman.text.characters import normalised
@@ -160,10 +160,12 @@ class ForbiddenTerms:
                 return term.replace("▁", " ")
         return None
 
-    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
+    ) -> tuple[Rows, Tokens]:
         banned = [self._banned_after(self._tail(row)) for row in history[:, -self._longest :].tolist()]
-        rows = torch.arange(len(banned)).repeat_interleave(torch.tensor([len(tokens) for tokens in banned]))
-        return rows, torch.cat(banned)
+        rows = np.arange(len(banned)).repeat([len(tokens) for tokens in banned])
+        return rows, np.concatenate(banned)
 
     def completed_by(self, ids: list[int]) -> str | None:
         """The forbidden term that one of these tokens is taken to complete, although their text may continue it."""
@@ -198,7 +200,7 @@ class ForbiddenTerms:
                 return text[max(0, start - 1) :]
         return text[-1:]
 
-    def _completing_tokens(self, tail: str) -> Int[Tensor, " banned"]:
+    def _completing_tokens(self, tail: str) -> Int[np.ndarray, " banned"]:
         """The tokens that complete a term after this tail."""
         begin = len(tail)
         banned = {id_ for id_ in self._complete_alone if self._completed_term(tail, self._pieces[id_], begin)}
@@ -214,7 +216,7 @@ class ForbiddenTerms:
                     banned.update(self._tokens_completing(spelling, len(tail) - start))
         if is_inside_term:  # tokens without text could move the beginning of the term out of sight
             banned |= self._without_text
-        return torch.tensor(sorted(banned), dtype=torch.long)
+        return np.array(sorted(banned), np.int64)
 
     def _tokens_completing(self, spelling: "_Spelling", written: int) -> Iterator[int]:
         """The tokens that complete a spelling of which so many characters are written."""

@@ -6,14 +6,13 @@ Any search can be put under rules, since only the log-probabilities change: thos
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
+import numpy as np
+from jaxtyping import Int
 
+from dragoman.decoding.log_probs import LogProbs, Rows, Tokens
 from dragoman.decoding.search import Stepper
 
-Ban = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Ban = Callable[[np.ndarray, np.ndarray], tuple[Rows, Tokens]]
 """Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row (rows).
 
 It returns pairs: the rows in which a token may not come next (bans), and these tokens (bans).
@@ -46,60 +45,57 @@ class RuledStepper:
         length limit.
         """
         self.stepper, self.bans, self.guard, self.end, self.given = stepper, bans, guard, end, given
-        self.stops = torch.zeros(len(prefixes), dtype=torch.long)
+        self.stops = np.zeros(len(prefixes), np.int64)
         """How often the guard has stopped the best hypothesis of each sentence."""
-        self.sentences = torch.arange(len(prefixes))
+        self.sentences = np.arange(len(prefixes))
         """The sentence of each row."""
-        self.history = torch.empty(len(prefixes), 0, dtype=torch.long)  # (rows, length)
-        self.prefixes = pad_sequence(
-            [torch.tensor(ids, dtype=torch.long) for ids in prefixes], batch_first=True, padding_value=-1
-        )
+        self.history = np.empty((len(prefixes), 0), np.int64)
+        """The tokens of each row, from the begin of sentence on, (rows, length)."""
+        self.prefixes = np.full((len(prefixes), max(map(len, prefixes), default=0)), -1)
+        """The tokens that each sentence begins with, filled up with -1."""
+        for row, ids in enumerate(prefixes):
+            self.prefixes[row, : len(ids)] = ids
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
         log_probs = self.stepper.step(tokens)
-        position = self.history.size(1)
-        self.history = torch.cat([self.history, tokens[:, None]], dim=1)
-        forced = self.prefixes[self.sentences, position] if position < self.prefixes.size(1) else None
+        position = self.history.shape[1]
+        self.history = np.concatenate([self.history, tokens[:, None]], axis=1)
+        forced = self.prefixes[self.sentences, position] if position < self.prefixes.shape[1] else None
         if self.guard is not None:
             self._end_loops(log_probs, *_where_free(forced, *self.guard(self.history, self.sentences)))
         for ban in self.bans:
-            log_probs[_where_free(forced, *ban(self.history, self.sentences))] = -torch.inf
+            log_probs.ban(*_where_free(forced, *ban(self.history, self.sentences)))
         if forced is not None:
-            rows, tokens = (forced >= 0).nonzero().flatten(), forced[forced >= 0]
-            _allow_only(log_probs, rows, tokens)
+            rows = np.flatnonzero(forced >= 0)
+            log_probs.allow_only(rows, forced[rows])
             if position < self.given:
-                log_probs[rows, tokens] = 0.0
+                log_probs.put(rows, forced[rows], 0.0)
         return log_probs
 
-    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
         self.stepper.reorder(rows)
         self.sentences, self.history = self.sentences[rows], self.history[rows]
 
-    def _end_loops(self, log_probs: Tensor, rows: Tensor, banned: Tensor) -> None:
+    def _end_loops(self, log_probs: LogProbs, rows: Rows, banned: Tokens) -> None:
         """Ban tokens that would repeat a phrase, and end the sentences that would go on to repeat themselves."""
         if not len(rows):
             return
-        is_best = torch.ones_like(self.sentences, dtype=torch.bool)
+        is_best = np.ones(len(self.sentences), bool)
         is_best[1:] = self.sentences[1:] != self.sentences[:-1]
-        is_stopped = (log_probs[rows].argmax(1).cpu() == banned) & is_best[rows]
+        is_stopped = (log_probs.likeliest(rows) == banned) & is_best[rows]
         self.stops[self.sentences[rows[is_stopped]]] += 1
-        log_probs[rows, banned] = -torch.inf
+        log_probs.ban(rows, banned)
         if self.end is not None:
-            hopeless = (self.stops[self.sentences] >= PATIENCE).nonzero().flatten()
-            _allow_only(log_probs, hopeless, torch.full_like(hopeless, self.end))
+            hopeless = np.flatnonzero(self.stops[self.sentences] >= PATIENCE)
+            log_probs.allow_only(hopeless, np.full_like(hopeless, self.end))
 
 
-def _where_free(forced: Tensor | None, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+def _where_free(forced: Int[np.ndarray, " all"] | None, rows: np.ndarray, tokens: np.ndarray) -> tuple[Rows, Tokens]:
     """Indices into (rows, vocab), restricted to rows without a forced token; `forced` has -1 or the token of each."""
-    free = slice(None) if forced is None else forced[rows] < 0
-    return rows[free], tokens[free]
-
-
-def _allow_only(log_probs: Tensor, rows: Tensor, tokens: Tensor) -> None:
-    """Ban all tokens of each of these rows but one."""
-    kept = log_probs[rows, tokens]
-    log_probs[rows] = -torch.inf
-    log_probs[rows, tokens] = kept
+    if forced is None:
+        return rows, tokens
+    is_free = forced[rows] < 0
+    return rows[is_free], tokens[is_free]
 
 
 class RepetitionGuard:
@@ -108,41 +104,42 @@ class RepetitionGuard:
 
     def __init__(self, copies: Sequence[int], times: Sequence[int]):
         """For each sentence how often a phrase may occur in a row, 2 or more, and three tokens anywhere."""
-        self.copies, self.times = torch.tensor(copies), torch.tensor(times)
+        self.copies, self.times = np.array(copies), np.array(times)
         self.different_copies, self.fewest_times = sorted(set(copies)), min(times)
 
-    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
+    ) -> tuple[Rows, Tokens]:
         bans = [*self._in_a_row(history, sentences), *self._anywhere(history, sentences)]
         if not bans:
             return _NONE, _NONE
         rows, tokens = zip(*bans, strict=True)
-        return torch.cat(rows), torch.cat(tokens)
+        return np.concatenate(rows), np.concatenate(tokens)
 
-    def _in_a_row(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _in_a_row(self, history: np.ndarray, sentences: np.ndarray) -> Iterator[tuple[Rows, Tokens]]:
         """Bans on one copy too many of a phrase in a row."""
         for copies in self.different_copies:
-            longest = history.size(1) // (copies + 1)
+            longest = history.shape[1] // (copies + 1)
             # A phrase of n tokens only repeats if the last token also occurred n tokens before, which is rare.
-            recurs = (history[:, -1 - longest : -1] == history[:, -1:]).any(0)
-            for size in (longest - recurs.nonzero().flatten()).tolist():
+            recurs = (history[:, -1 - longest : -1] == history[:, -1:]).any(axis=0)
+            for size in (longest - np.flatnonzero(recurs)).tolist():
                 # With the token `size` before the next, these would be one copy too many.
                 tail = history[:, -((copies + 1) * size - 1) :]
-                is_periodic = (tail[:, size:] == tail[:, :-size]).all(1) & (self.copies[sentences] == copies)
-                rows = is_periodic.nonzero().flatten()
+                is_periodic = (tail[:, size:] == tail[:, :-size]).all(axis=1) & (self.copies[sentences] == copies)
+                rows = np.flatnonzero(is_periodic)
                 yield rows, history[rows, -size]
 
-    def _anywhere(self, history: Tensor, sentences: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _anywhere(self, history: np.ndarray, sentences: np.ndarray) -> Iterator[tuple[Rows, Tokens]]:
         """Bans on the third of three tokens that occur often enough, wherever they are."""
         # Where the last two tokens occurred before; few pairs have occurred several times.
         occurs = (history[:, :-2] == history[:, -2:-1]) & (history[:, 1:-1] == history[:, -1:])
-        for row in (occurs.sum(1) >= self.fewest_times).nonzero().flatten().tolist():
-            following = history[row, 2:][occurs[row]]
-            tokens, counts = following.unique(return_counts=True)
+        for row in np.flatnonzero(occurs.sum(axis=1) >= self.fewest_times).tolist():
+            tokens, counts = np.unique(history[row, 2:][occurs[row]], return_counts=True)
             tokens = tokens[counts >= self.times[sentences[row]]]
-            yield torch.full_like(tokens, row), tokens
+            yield np.full_like(tokens, row), tokens
 
 
-_NONE = torch.empty(0, dtype=torch.long)
+_NONE = np.empty(0, np.int64)
 
 
 class Never:
@@ -151,9 +148,11 @@ class Never:
     def __init__(self, token: int):
         self.token = token
 
-    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        rows = torch.arange(len(history))
-        return rows, torch.full_like(rows, self.token)
+    def __call__(
+        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
+    ) -> tuple[Rows, Tokens]:
+        rows = np.arange(len(history))
+        return rows, np.full_like(rows, self.token)
 
 
 class SlotLimits:
@@ -161,11 +160,13 @@ class SlotLimits:
 
     def __init__(self, slots: Sequence[int], limits: Sequence[Sequence[int]]):
         """`limits` holds for each sentence how often each of the `slots` may come."""
-        self.slots, self.limits = torch.tensor(slots), torch.tensor(limits)
+        self.slots, self.limits = np.array(slots), np.array(limits)
 
-    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        used = (history[:, :, None] == self.slots).sum(1)
-        rows, columns = (used >= self.limits[sentences]).nonzero().unbind(1)
+    def __call__(
+        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
+    ) -> tuple[Rows, Tokens]:
+        used = (history[:, :, None] == self.slots).sum(axis=1)
+        rows, columns = (used >= self.limits[sentences]).nonzero()
         return rows, self.slots[columns]
 
 
@@ -192,19 +193,21 @@ class WholeCharacters:
         """`tokens` are the bytes of each token of the vocabulary, none for special tokens."""
         # In UTF-8, the bytes 0x80 to 0xBF continue a character.
         rests = [token.lstrip(bytes(range(0x80, 0xC0))) for token in tokens]
-        self.continued = torch.tensor([len(token) - len(rest) for token, rest in zip(tokens, rests, strict=True)])
+        self.continued = np.array([len(token) - len(rest) for token, rest in zip(tokens, rests, strict=True)])
         """Number of bytes at the beginning of each token that continue a character."""
-        self.begins = torch.tensor([bool(rest) or not token for token, rest in zip(tokens, rests, strict=True)])
+        self.begins = np.array([bool(rest) or not token for token, rest in zip(tokens, rests, strict=True)])
         """Whether each token begins a character, or is special."""
-        self.open = torch.tensor([_open_bytes(rest) for rest in rests])
+        self.open = np.array([_open_bytes(rest) for rest in rests])
         """Number of bytes that the last character of each token lacks."""
 
-    def __call__(self, history: Int[Tensor, "rows length"], sentences: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        needed = torch.zeros_like(sentences)  # bytes that the last character of each row lacks
-        for tokens in history[:, -4:].unbind(1):  # a character has four bytes at most
-            needed = torch.where(self.begins[tokens], self.open[tokens], needed - self.continued[tokens])
-        fits = torch.where(self.begins, self.continued == needed[:, None], self.continued <= needed[:, None])
-        rows, tokens = (~fits).nonzero().unbind(1)
+    def __call__(
+        self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
+    ) -> tuple[Rows, Tokens]:
+        needed = np.zeros_like(sentences)  # bytes that the last character of each row lacks
+        for tokens in history[:, -4:].T:  # a character has four bytes at most
+            needed = np.where(self.begins[tokens], self.open[tokens], needed - self.continued[tokens])
+        fits = np.where(self.begins, self.continued == needed[:, None], self.continued <= needed[:, None])
+        rows, tokens = (~fits).nonzero()
         return rows, tokens
 
 

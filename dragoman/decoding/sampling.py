@@ -4,12 +4,11 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
+import numpy as np
 from jaxtyping import Float, Int
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.log_probs import LogProbs
 from dragoman.decoding.search import Hypothesis, SearchOptions, Stepper, greedy_search, rank
 
 
@@ -17,32 +16,35 @@ from dragoman.decoding.search import Hypothesis, SearchOptions, Stepper, greedy_
 class Sampler:
     """Choice for `greedy_search`: one token a row, from the log-probabilities and a random number in [0, 1)."""
 
-    numbers: Float[Tensor, "sentences positions"]
+    numbers: Float[np.ndarray, "sentences positions"]
     """Random numbers in [0, 1), drawn for each sentence by itself, so that its translation is the same in any batch."""
     config: DecodingConfig
     """Its `temperature`, `top_k` and `top_p` are used: `top_p` among the `top_k` most probable tokens."""
 
     def __call__(
-        self, log_probs: Float[Tensor, "rows vocab"], sentences: Int[Tensor, " rows"], position: int
-    ) -> Int[Tensor, " rows"]:
-        vocab = log_probs.size(-1)
-        count = min(self.config.top_k or vocab, vocab)
-        values, tokens = log_probs.double().topk(count, dim=-1)  # sorted, the most probable first
-        probabilities = (values / self.config.temperature).softmax(-1)
-        sums = probabilities.cumsum(-1)
+        self, log_probs: LogProbs, sentences: Int[np.ndarray, " rows"], position: int
+    ) -> Int[np.ndarray, " rows"]:
+        count = min(self.config.top_k or log_probs.vocab_size, log_probs.vocab_size)
+        values, tokens = log_probs.ranked(count)
+        powers = np.exp((values - values[:, :1]) / self.config.temperature)
+        probabilities = powers / powers.sum(axis=1, keepdims=True)
+        sums = probabilities.cumsum(axis=1)
         # The token that reaches `top_p` is kept too.
-        kept = ((sums - probabilities) < self.config.top_p).sum(-1, keepdim=True).clamp(min=1)
-        total = sums.gather(1, kept - 1)
-        drawn = self.numbers[sentences, position][:, None].to(sums.device) * total
-        ranks = torch.searchsorted(sums, drawn, right=True).minimum(kept - 1)
-        return tokens.gather(1, ranks)[:, 0]
+        kept = ((sums - probabilities) < self.config.top_p).sum(axis=1).clip(min=1)
+        rows = np.arange(len(tokens))
+        drawn = self.numbers[sentences, position] * sums[rows, kept - 1]
+        ranks = np.minimum((sums <= drawn[:, None]).sum(axis=1), kept - 1)
+        return tokens[rows, ranks]
 
 
-def random_numbers(seed: int, sample: int, source: list[int], count: int) -> Float[Tensor, " count"]:
+def random_numbers(seed: int, sample: int, source: list[int], count: int) -> Float[np.ndarray, " count"]:
     """Uniform numbers that follow from the seed, the number of the sample and the source's tokens alone."""
     digest = hashlib.blake2b(repr((seed, sample, source)).encode(), digest_size=8).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest, "little", signed=True))
-    return torch.rand(count, generator=generator, dtype=torch.float64)
+    random = np.random.RandomState(int.from_bytes(digest[:4], "little"))
+    # 53 bits each, as torch draws them from a generator with the whole digest as its seed.
+    words = random.randint(1 << 32, size=(count, 2), dtype=np.uint32)
+    high, low = words.astype(np.uint64).T
+    return ((high << np.uint64(32) | low) & np.uint64(2**53 - 1)) * 2.0**-53
 
 
 def sample_search(
@@ -54,12 +56,11 @@ def sample_search(
     """
     count = config.n_best
     limits = repeated(options.max_lengths, count)
-    numbers = [
-        random_numbers(config.seed, sample, source, limit)
-        for source, limit in zip(sources, options.max_lengths, strict=True)
-        for sample in range(count)
-    ]
-    sampler = Sampler(pad_sequence(numbers, batch_first=True), config)
+    numbers = np.zeros((len(limits), max(limits)))
+    samples_of_sources = [(source, sample) for source in sources for sample in range(count)]
+    for row, ((source, sample), limit) in enumerate(zip(samples_of_sources, limits, strict=True)):
+        numbers[row, :limit] = random_numbers(config.seed, sample, source, limit)
+    sampler = Sampler(numbers, config)
     rows = greedy_search(stepper, replace(options, max_lengths=limits), sampler)
     samples = [hypothesis for (hypothesis,) in rows]
     return [sorted(samples[start : start + count], key=rank) for start in range(0, len(samples), count)]

@@ -5,24 +5,23 @@ Rows are hypotheses. Those of one sentence are adjacent, and finished sentences 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Protocol, Self, runtime_checkable
 
-import torch
-import torch.nn.functional as F
+import numpy as np
 from jaxtyping import Float, Int
-from torch import Tensor
+
+from dragoman.decoding.log_probs import LogProbs
 
 
 @runtime_checkable
 class Stepper(Protocol):
     """Decodes a batch step by step: all that a search knows of a model."""
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Add a token to each row; return the log-probabilities of the next, which the caller may overwrite."""
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
+        """Add a token to each row; return the log-probabilities of the next, until the next step."""
         ...
 
-    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
         """Keep these rows, in this order; a row may be kept several times, in equal numbers for each sentence."""
         ...
 
@@ -67,59 +66,53 @@ class SearchOptions:
         return Hypothesis(tokens, log_prob, log_prob / length**self.length_penalty, finished)
 
 
-Choice = Callable[[Tensor, Tensor, int], Tensor]
-"""From log-probabilities (rows, vocab), the sentence of each row and the position: a token for each row."""
+Choice = Callable[[LogProbs, Int[np.ndarray, " rows"], int], Int[np.ndarray, " rows"]]
+"""From log-probabilities, the sentence of each row and the position: a token for each row."""
 
 
-def most_probable(log_probs: Tensor, sentences: Tensor, position: int) -> Tensor:
-    """The choice of greedy search: as `argmax`, some five times as fast on a CPU."""
-    blocks = _in_blocks(log_probs)  # (rows, blocks, block size)
-    size = blocks.size(2)
-    best_block = blocks.amax(-1).argmax(-1, keepdim=True)  # (rows, 1)
-    scores = blocks.gather(1, best_block[:, :, None].expand(-1, -1, size))[:, 0]  # (rows, block size)
-    return best_block[:, 0] * size + scores.argmax(-1)
+def most_probable(log_probs: LogProbs, sentences: Int[np.ndarray, " rows"], position: int) -> Int[np.ndarray, " rows"]:
+    """The choice of greedy search."""
+    # Ranking for a beam of one is quicker than an argmax.
+    return log_probs.best(np.zeros((len(log_probs), 1)), 1)[1][:, 0]
 
 
-@torch.inference_mode()
 def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = most_probable) -> list[list[Hypothesis]]:
     """Take the most probable token, or the one that `choose` says, again and again: one hypothesis a sentence."""
     count = len(options.max_lengths)
     results: list[list[Hypothesis]] = [[] for _ in range(count)]
-    live, limits = torch.arange(count), torch.tensor(options.max_lengths)
-    tokens = torch.full((count,), options.bos_id)
-    history = torch.empty(count, 0, dtype=torch.long)
-    totals = torch.zeros(count, dtype=torch.float64)
+    live, limits = np.arange(count), np.array(options.max_lengths, np.int64)
+    tokens = np.full(count, options.bos_id)
+    history = np.empty((count, 0), np.int64)
+    totals = np.zeros(count)
     while len(live):
         log_probs = stepper.step(tokens)
-        chosen = choose(log_probs, live, history.size(1))
-        totals += log_probs.gather(1, chosen[:, None])[:, 0].cpu()
+        tokens = choose(log_probs, live, history.shape[1])
+        totals = totals + log_probs.at(np.arange(len(live)), tokens)
         del log_probs  # before the next ones are computed
-        tokens = chosen.cpu()
-        history = torch.cat([history, tokens[:, None]], dim=1)
+        history = np.concatenate([history, tokens[:, None]], axis=1)
         ended = tokens == options.eos_id
-        going_on = ~ended & (history.size(1) < limits)
+        going_on = ~ended & (history.shape[1] < limits)
         if going_on.all():
             continue
-        for row in (~going_on).nonzero().flatten().tolist():
+        for row in np.flatnonzero(~going_on).tolist():
             finished = bool(ended[row])
-            ids = history[row].tolist()[: history.size(1) - finished]
+            ids = history[row].tolist()[: history.shape[1] - finished]
             results[live[row]].append(options.hypothesis(ids, float(totals[row]), finished))
-        live, limits, tokens, history, totals = (t[going_on] for t in (live, limits, tokens, history, totals))
+        live, limits, tokens, history, totals = (a[going_on] for a in (live, limits, tokens, history, totals))
         if len(live):
-            stepper.reorder(going_on.nonzero().flatten())
+            stepper.reorder(np.flatnonzero(going_on))
     return results
 
 
-@torch.inference_mode()
 def beam_search(stepper: Stepper, beams: "Beams") -> list[list[Hypothesis]]:
     """Advance `beams` until all sentences are done; returns the hypotheses of each sentence, best first."""
-    first = torch.full((len(beams.state.sentences),), beams.options.bos_id)
-    # The first step has one row for each sentence; from here on each has `beam_size`.
-    rows, tokens = beams.advance(stepper.step(first)[:, None])
+    # The first step has one row for each sentence; from then on each has `beam_size`.
+    first = np.full(len(beams.state.sentences), beams.options.bos_id)
+    rows, tokens = beams.advance(stepper.step(first))
     while len(rows):
         stepper.reorder(rows)
         # Without a name: the log-probabilities of one step are gone before the next ones are computed.
-        rows, tokens = beams.advance(stepper.step(tokens).unflatten(0, (-1, beams.beam_size)))
+        rows, tokens = beams.advance(stepper.step(tokens))
     return beams.results()
 
 
@@ -130,15 +123,15 @@ class BeamState:
     Each sentence has one empty prefix before the first step, and `beam_size` prefixes after every step.
     """
 
-    sentences: Int[Tensor, " live"]
+    sentences: Int[np.ndarray, " live"]
     """Index of each sentence in the batch, in rising order."""
-    limits: Int[Tensor, " live"]
+    limits: Int[np.ndarray, " live"]
     """Most tokens of each sentence's translation, end of sentence included."""
-    score_to_beat: Float[Tensor, " live"]
+    score_to_beat: Float[np.ndarray, " live"]
     """A prefix has to score above this for its sentence to be searched on; -inf until enough hypotheses have ended."""
-    totals: Float[Tensor, "live beam"]
+    totals: Float[np.ndarray, "live beam"]
     """Log-probability of each prefix in nats, as float64; -inf for an impossible one that only fills up the beam."""
-    history: Int[Tensor, "live beam length"]
+    history: Int[np.ndarray, "live beam length"]
     """Tokens of each prefix, without the begin of sentence."""
 
     @classmethod
@@ -146,35 +139,31 @@ class BeamState:
         """An empty prefix for each sentence."""
         count = len(max_lengths)
         return cls(
-            sentences=torch.arange(count),
-            limits=torch.tensor(max_lengths, dtype=torch.long),
-            score_to_beat=torch.full((count,), -torch.inf, dtype=torch.float64),
-            totals=torch.zeros(count, 1, dtype=torch.float64),
-            history=torch.empty(count, 1, 0, dtype=torch.long),
+            sentences=np.arange(count),
+            limits=np.array(max_lengths, np.int64),
+            score_to_beat=np.full(count, -np.inf),
+            totals=np.zeros((count, 1)),
+            history=np.empty((count, 1, 0), np.int64),
         )
 
     @property
     def length(self) -> int:
         """Tokens of every prefix."""
-        return self.history.size(2)
+        return self.history.shape[2]
 
-    def extend(self, parents: Tensor, tokens: Tensor, totals: Tensor) -> None:
+    def extend(self, parents: np.ndarray, tokens: np.ndarray, totals: np.ndarray) -> None:
         """Replace the prefixes by continuations: prefix `parents`, then `tokens`; all arguments are (live, beam)."""
-        history = self.history.gather(1, parents[:, :, None].expand(-1, -1, self.length))
-        self.history = torch.cat([history, tokens[:, :, None]], dim=2)
+        sentences = np.arange(len(parents))[:, None]
+        self.history = np.concatenate([self.history[sentences, parents], tokens[:, :, None]], axis=2)
         self.totals = totals
 
-    def keep(self, rows: Int[Tensor, " kept"]) -> None:
+    def keep(self, rows: Int[np.ndarray, " kept"]) -> None:
         """Keep the sentences in these rows and forget the others."""
         self.sentences = self.sentences[rows]
         self.limits = self.limits[rows]
         self.score_to_beat = self.score_to_beat[rows]
         self.totals = self.totals[rows]
         self.history = self.history[rows]
-
-
-Ranking = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-"""Function with the arguments and results of `best_continuations`."""
 
 
 class Beams:
@@ -184,35 +173,37 @@ class Beams:
     the `beam_size` best. At its length limit its live prefixes are hypotheses too, ranked after all that have ended.
     """
 
-    def __init__(self, beam_size: int, options: SearchOptions, best: Ranking | None = None):
-        """`best` is another way to do what `best_continuations` does."""
+    def __init__(self, beam_size: int, options: SearchOptions):
         self.beam_size, self.options = beam_size, options
-        self.best = best or best_continuations
         self.ended: list[list[Hypothesis]] = [[] for _ in options.max_lengths]
         self.state = BeamState.initial(options.max_lengths)
 
-    def candidates(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
+    def candidates(
+        self, log_probs: LogProbs
+    ) -> tuple[Float[np.ndarray, "live candidates"], Int[np.ndarray, "live candidates"]]:
         """Twice as many continuations of each sentence as it has beams, the ones to prefer first.
 
         Returns their totals and their flat indices into (beam, vocab). Other kinds of beam search differ here.
         """
-        return self.best(log_probs, self.state.totals, 2 * self.beam_size)
+        return log_probs.best(self.state.totals, 2 * self.beam_size)
 
-    def advance(self, log_probs: Float[Tensor, "live beam vocab"]) -> tuple[Tensor, Tensor]:
+    def advance(self, log_probs: LogProbs) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " kept"]]:
         """Take the best continuations; returns the rows to keep and the next token of each."""
-        sentences, beam, vocab = log_probs.shape
+        live, beam = self.state.totals.shape
         totals, candidates = self.candidates(log_probs)  # (live, 2 * beam_size)
-        parents, tokens = candidates // vocab, candidates % vocab
-        ends = (tokens == self.options.eos_id) & (totals > -torch.inf)
-        rows, best = ends[:, : self.beam_size].nonzero().unbind(1)
-        self._end(rows, self.state.history[rows, parents[rows, best]], totals[rows, best], finished=True)
+        parents, tokens = np.divmod(candidates, log_probs.vocab_size)
+        ends = (tokens == self.options.eos_id) & (totals > -np.inf)
+        rows, best = ends[:, : self.beam_size].nonzero()
+        if len(rows):
+            self._end(rows, self.state.history[rows, parents[rows, best]], totals[rows, best], finished=True)
         # At most half of the candidates end, so that `beam_size` prefixes are left.
-        going_on = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, : self.beam_size]
-        parents, tokens = parents.gather(1, going_on), tokens.gather(1, going_on)
-        self.state.extend(parents, tokens, totals.gather(1, going_on))
+        going_on = ends.argsort(axis=1, kind="stable")[:, : self.beam_size]
+        sentences = np.arange(live)[:, None]
+        parents, tokens = parents[sentences, going_on], tokens[sentences, going_on]
+        self.state.extend(parents, tokens, totals[sentences, going_on])
         kept = self._drop_done()
-        rows = parents + torch.arange(sentences)[:, None] * beam
-        return rows[kept].flatten(), tokens[kept].flatten()
+        rows = parents + sentences * beam
+        return rows[kept].ravel(), tokens[kept].ravel()
 
     def needed(self, ended: list[Hypothesis]) -> float:
         """What the score of a live prefix has to exceed for the search to go on; `beam_size` or more have ended."""
@@ -222,7 +213,7 @@ class Beams:
         """The best hypotheses of each sentence, best first."""
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
-    def _end(self, rows: Tensor, histories: Tensor, totals: Tensor, *, finished: bool) -> None:
+    def _end(self, rows: np.ndarray, histories: np.ndarray, totals: np.ndarray, *, finished: bool) -> None:
         """Record hypotheses: the live sentence, the tokens and the log-probability of each."""
         sentences = self.state.sentences[rows].tolist()
         for sentence, tokens, total in zip(sentences, histories.tolist(), totals.tolist(), strict=True):
@@ -231,59 +222,16 @@ class Beams:
             if len(self.ended[sentence]) >= self.beam_size:
                 self.state.score_to_beat[row] = self.needed(self.ended[sentence])
 
-    def _drop_done(self) -> Tensor:
+    def _drop_done(self) -> Int[np.ndarray, " kept"]:
         """Forget the sentences that are done; returns the rows of the others."""
         state = self.state
-        best_score = state.totals.amax(dim=1) / state.length**self.options.length_penalty
+        best_score = state.totals.max(axis=1) / state.length**self.options.length_penalty
         is_complete = best_score <= state.score_to_beat
         is_truncated = ~is_complete & (state.limits <= state.length)
         if is_truncated.any():
-            rows, beams = (is_truncated[:, None] & (state.totals > -torch.inf)).nonzero().unbind(1)
+            rows, beams = (is_truncated[:, None] & (state.totals > -np.inf)).nonzero()
             self._end(rows, state.history[rows, beams], state.totals[rows, beams], finished=False)
-        kept = (~(is_complete | is_truncated)).nonzero().flatten()
-        state.keep(kept)
+        kept = np.flatnonzero(~(is_complete | is_truncated))
+        if len(kept) < len(state.sentences):
+            state.keep(kept)
         return kept
-
-
-def best_continuations(log_probs: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Totals of the `count` best continuations of each sentence, over its beam, and their indices into (beam, vocab).
-
-    Where there are fewer, totals of -inf follow.
-    """
-    vocab, totals = log_probs.size(2), totals.to(log_probs.device)
-    blocks = _in_blocks(log_probs)  # (live, beam, blocks, block size)
-    number, size = blocks.shape[2:]
-    # The best are in the blocks with the best maxima.
-    maxima = (blocks.amax(3) + totals[:, :, None]).flatten(1)
-    best_blocks = maxima.topk(min(count, maxima.size(1)), dim=1).indices
-    inside = torch.arange(size, device=best_blocks.device)
-    indices = (best_blocks[:, :, None] * size + inside).flatten(1)  # into (beam, blocks, block size)
-    beams, tokens = indices // (number * size), indices % (number * size)
-    values = blocks.flatten(1).gather(1, indices) + totals.gather(1, beams)
-    indices = beams * vocab + tokens.clamp(max=vocab - 1)
-    missing = count - indices.size(1)
-    if missing > 0:
-        values, indices = F.pad(values, (0, missing), value=-torch.inf), F.pad(indices, (0, missing))
-    values, chosen = values.topk(count, dim=1)
-    return values.cpu(), indices.gather(1, chosen).cpu()
-
-
-def _in_blocks(scores: Tensor) -> Tensor:
-    """The last dimension in blocks of some 25 scores; the last block is filled up with -inf.
-
-    Most blocks need only their maximum. On a CPU, a maximum is far quicker than an argmax or a ranking.
-    """
-    vocab = scores.size(-1)
-    size = _block_size(vocab)
-    if vocab % size:
-        scores = F.pad(scores, (0, -vocab % size), value=-torch.inf)
-    return scores.unflatten(-1, (-1, size))
-
-
-@cache
-def _block_size(vocab: int) -> int:
-    """The largest size from 32 down to 16 that divides the vocabulary, which needs no copy; else 25."""
-    for size in range(32, 15, -1):
-        if vocab % size == 0:
-            return size
-    return 25

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 from dragoman.text.scripts import is_unspaced, whole
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -113,7 +113,12 @@ class TermPlacer:
         return Term(self.target.decode([target_slot]), [target_slot], span=span)
 
     def edits(
-        self, term: Term, source: list[int], tokens: list[int], weights: Float[Tensor, "tgt_len src_len"], begin: int
+        self,
+        term: Term,
+        source: list[int],
+        tokens: list[int],
+        weights: Float[np.ndarray, "tgt_len src_len"],
+        begin: int,
     ) -> list[Edit]:
         """The replacements that may put a term into a translation, given its attention to the source.
 

@@ -6,10 +6,10 @@ A `Stepper` between search and model records the tree. The search itself does no
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+import numpy as np
+from jaxtyping import Int
 
+from dragoman.decoding.log_probs import LogProbs
 from dragoman.decoding.search import Hypothesis, Stepper
 
 SHOWN_LOSERS = 5
@@ -52,10 +52,10 @@ class SearchRecorder:
         self.nodes = [Node(-1, bos_id, 0.0, 0.0, "kept")]
         self._indices: dict[tuple[int, int], int] = {}  # of nodes, by parent and token
         self._rows: list[int | None] = [0]  # the node of each row of the last step; None: an impossible row
-        self._log_probs: Tensor | None = None  # the result of the last step
+        self._log_probs: LogProbs | None = None  # the result of the last step
         self._origins: list[int] = []  # for each row of the next step its row in the last one
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
         """Record which tokens the search chose from the last step, and which it dropped; then pass the step on."""
         if self._log_probs is not None:
             rows = list(map(self._child, self._origins, tokens.tolist()))
@@ -65,7 +65,7 @@ class SearchRecorder:
         self._origins = list(range(len(tokens)))
         return self._log_probs
 
-    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
         """Record which rows the search continues, and pass that on."""
         self._origins = [self._origins[row] for row in rows.tolist()]
         self.stepper.reorder(rows)
@@ -77,27 +77,27 @@ class SearchRecorder:
 
     def _child(self, row: int, token: int) -> int | None:
         """Add the node of a row that the search continues with a token; None for a row that is impossible."""
-        parent, log_prob = self._rows[row], float(self._log_probs[row, token])
+        parent, log_prob = self._rows[row], self._log_prob(row, token)
         # Search fills up its rows with impossible ones when there are too few candidates.
-        if parent is None or log_prob == -torch.inf or (parent, token) in self._indices:
+        if parent is None or log_prob == -np.inf or (parent, token) in self._indices:
             return None
         return self._add(parent, token, log_prob, "kept")
 
     def _note_losers(self, kept: int) -> None:
         """Add the best continuations of the last step besides the `kept` ones."""
-        live = [row for row, node in enumerate(self._rows) if node is not None]
-        parents = [self._rows[row] for row in live]
-        before = torch.tensor([self.nodes[parent].total for parent in parents], dtype=torch.float64)
-        log_probs = self._log_probs[live].cpu()
-        totals = (before[:, None] + log_probs).flatten()
-        count = min(SHOWN_LOSERS + kept, len(totals))
+        before = [-np.inf if node is None else self.nodes[node].total for node in self._rows]
+        totals, candidates = self._log_probs.best(np.array([before]), SHOWN_LOSERS + kept)
         losers = 0
-        for candidate in totals.topk(count).indices.tolist():
-            row, token = divmod(candidate, log_probs.size(1))
-            parent, log_prob = parents[row], float(log_probs[row, token])
-            if (parent, token) not in self._indices and losers < SHOWN_LOSERS and log_prob > -torch.inf:
-                self._add(parent, token, log_prob, "dropped")
+        for candidate in candidates[totals > -np.inf].tolist():
+            row, token = divmod(candidate, self._log_probs.vocab_size)
+            parent = self._rows[row]
+            if (parent, token) not in self._indices and losers < SHOWN_LOSERS:
+                self._add(parent, token, self._log_prob(row, token), "dropped")
                 losers += 1
+
+    def _log_prob(self, row: int, token: int) -> float:
+        """The log-probability of a token in the last step."""
+        return float(self._log_probs.at(np.array([row]), np.array([token]))[0])
 
     def _leaf(self, hypothesis: Hypothesis) -> int:
         """Mark the node of a hypothesis as a result. Nodes that no step has recorded are added first."""

@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.search import Hypothesis
 
 BOS = 2
@@ -17,24 +19,24 @@ class Chain:
 
     def __init__(self, table: Tensor):
         self.table = table  # (sentences, positions, vocab, vocab)
-        self.sentences = torch.arange(len(table))
+        self.sentences = np.arange(len(table))
         self.rows_of_steps: list[int] = []
 
-    def step(self, tokens: Tensor) -> Tensor:
-        assert tokens.dtype == torch.long
+    def step(self, tokens: np.ndarray) -> ArrayLogProbs:
+        assert tokens.dtype == np.int64
         assert tokens.shape == self.sentences.shape
         assert ((tokens >= 0) & (tokens < self.table.size(-1))).all()
         self.rows_of_steps.append(len(tokens))
-        return self.table[self.sentences, len(self.rows_of_steps) - 1, tokens]
+        return ArrayLogProbs(self.table.numpy()[self.sentences, len(self.rows_of_steps) - 1, tokens])
 
-    def reorder(self, rows: Tensor) -> None:
-        assert rows.dtype == torch.long
+    def reorder(self, rows: np.ndarray) -> None:
+        assert rows.dtype == np.int64
         assert rows.ndim == 1
         assert len(rows)
         assert ((rows >= 0) & (rows < len(self.sentences))).all()
         self.sentences = self.sentences[rows]
-        groups, counts = torch.unique_consecutive(self.sentences, return_counts=True)
-        assert groups.tolist() == sorted(set(groups.tolist())), "sentences are mixed"
+        _, counts = np.unique(self.sentences, return_counts=True)
+        assert self.sentences.tolist() == sorted(self.sentences.tolist()), "sentences are mixed"
         assert len(set(counts.tolist())) == 1, "sentences have unequal numbers of rows"
 
 

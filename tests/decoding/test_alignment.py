@@ -1,5 +1,6 @@
 """Word alignments: links from attention, by words, the same in a batch as alone."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,12 +28,14 @@ def model(tokenizer: Tokenizer) -> Transformer:
 
 def test_a_word_is_linked_to_the_word_its_tokens_attend_to_most() -> None:
     # Source: word 0 is tokens 0 and 1, word 1 is token 2, then the end. Target: word 0 is token 0, word 1 is 1 and 2.
-    weights = torch.tensor([[0.3, 0.3, 0.4, 0.0], [0.5, 0.0, 0.4, 0.1], [0.0, 0.0, 0.6, 0.4], [0.0, 0.0, 0.0, 1.0]])
+    weights = np.array(
+        [[0.3, 0.3, 0.4, 0.0], [0.5, 0.0, 0.4, 0.1], [0.0, 0.0, 0.6, 0.4], [0.0, 0.0, 0.0, 1.0]], np.float32
+    )
     assert links(weights, [[0, 1], [2]], [[0], [1, 2]]) == [(0, 0), (1, 1)]
 
 
 def test_a_word_that_attends_to_the_end_is_not_linked() -> None:
-    weights = torch.tensor([[0.1, 0.2, 0.7], [0.6, 0.1, 0.3], [0.0, 0.0, 1.0]])
+    weights = np.array([[0.1, 0.2, 0.7], [0.6, 0.1, 0.3], [0.0, 0.0, 1.0]], np.float32)
     assert links(weights, [[0], [1]], [[0], [1]]) == [(0, 1)]
     assert links(weights, [], [[0], [1]]) == []
     assert links(weights, [[0], [1]], []) == []
@@ -40,7 +43,7 @@ def test_a_word_that_attends_to_the_end_is_not_linked() -> None:
 
 def test_all_that_is_no_word_counts_as_one() -> None:
     # Begin of sentence, a word, two ends: what an imported source tokenizer may put around it.
-    weights = torch.tensor([[0.2, 0.35, 0.2, 0.25], [0.1, 0.6, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]])
+    weights = np.array([[0.2, 0.35, 0.2, 0.25], [0.1, 0.6, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]], np.float32)
     assert links(weights, [[1]], [[0], [1]]) == [(0, 1)]
 
 
@@ -63,7 +66,7 @@ def test_a_batch_is_aligned_as_each_pair_alone(model: Transformer, tokenizer: To
     found = BatchWork([model], tokenizer, tokenizer).align(pairs)
     for links_, (source, target, _), text in zip(found, pairs, TEXTS[::-1], strict=True):
         weights = word_giving_attention(model, torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
-        assert links_ == links(weights[0], words(tokenizer, source), words(tokenizer, target))
+        assert links_ == links(weights[0].numpy(), words(tokenizer, source), words(tokenizer, target))
         linked = [target_word for _, target_word in links_]
         assert linked == sorted(set(linked))
         assert not linked or linked[-1] < len(text.split())

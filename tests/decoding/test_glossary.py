@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from dragoman.cli.files import read_glossary, read_terms
 from dragoman.decoding.glossary import MOST_OCCURRENCES, ForbiddenTerms, Glossary
+from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.rules import RuledStepper
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
 from dragoman.errors import DataError
@@ -124,7 +125,7 @@ class Insists:
                 self.pieces[i] = name.replace("▁", " ").encode()
         self.text, self.written = (" " + text).encode(), [b""] * rows
 
-    def step(self, tokens: Tensor) -> Tensor:
+    def step(self, tokens: np.ndarray) -> ArrayLogProbs:
         self.written = [w + self.pieces[t] for w, t in zip(self.written, tokens.tolist(), strict=True)]
         scores = torch.full((len(tokens), len(self.pieces)), -20.0)
         for row, written in enumerate(self.written):
@@ -136,9 +137,9 @@ class Insists:
                     scores[row, token] = 3.0 * len(piece)
             if not rest:
                 scores[row, EOS_ID] = 30.0
-        return scores.log_softmax(-1)
+        return ArrayLogProbs(scores.log_softmax(-1).numpy())
 
-    def reorder(self, rows: Tensor) -> None:
+    def reorder(self, rows: np.ndarray) -> None:
         self.written = [self.written[row] for row in rows.tolist()]
 
 

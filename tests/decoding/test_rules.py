@@ -5,6 +5,7 @@ import itertools
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -72,8 +73,8 @@ def test_the_guard_bans_what_would_be_one_copy_too_many(copies: int) -> None:
     for length in range(1, 12):
         # Two letters alone, so that phrases of one to five tokens are often said again; 9 is the begin of sentence.
         histories = list(itertools.islice(itertools.product((0, 1), repeat=length), 0, None, 3))
-        table = torch.tensor([[9, *tokens] for tokens in histories])
-        rows, tokens = guard(table, torch.zeros(len(table), dtype=torch.long))
+        table = np.array([[9, *tokens] for tokens in histories])
+        rows, tokens = guard(table, np.zeros(len(table), np.int64))
         banned = set(zip(rows.tolist(), tokens.tolist(), strict=True))
         for row, history in enumerate(histories):
             for token in (0, 1):
@@ -86,8 +87,8 @@ def test_the_guard_bans_what_would_be_one_copy_too_many(copies: int) -> None:
 def test_the_guard_bans_three_tokens_that_stood_often_enough(times: int) -> None:
     guard = RepetitionGuard([99, 99], [times, times + 1])
     dice = random.Random(23)
-    table = torch.tensor([[9, *dice.choices((0, 1, 2), k=19)] for _ in range(101)])
-    sentences = torch.arange(101) % 2
+    table = np.array([[9, *dice.choices((0, 1, 2), k=19)] for _ in range(101)])
+    sentences = np.arange(101) % 2
     rows, tokens = guard(table, sentences)
     banned = sorted(zip(rows.tolist(), tokens.tolist(), strict=True))
     expected = []
@@ -123,21 +124,21 @@ def test_only_the_best_hypothesis_ends_its_sentence(looping: int) -> None:
     table = torch.full((1, 11, 13, 13), -9.0)
     table[:, :, 4, 4] = -0.01  # what it wants to say after 4
     stepper = RuledStepper(Chain(table.log_softmax(-1)), prefixes=[[]], guard=RepetitionGuard([2], [99]), end=EOS)
-    stepper.step(torch.tensor([BOS]))
-    stepper.reorder(torch.tensor([0, 0]))
+    stepper.step(np.array([BOS]))
+    stepper.reorder(np.array([0, 0]))
     ways = [[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]]
     ways[looping] = [4, 4, 0, 4, 4]
     for tokens in zip(*ways, strict=True):
-        log_probs = stepper.step(torch.tensor(tokens))
+        log_probs = stepper.step(np.array(tokens)).array
     assert log_probs[looping, 4] == -math.inf
-    free = torch.isfinite(log_probs).sum(1).tolist()
+    free = np.isfinite(log_probs).sum(axis=1).tolist()
     assert free == ([1, 1] if looping == 0 else [13, 12])
 
 
 def test_sentences_may_repeat_themselves_differently_often() -> None:
     guard = RepetitionGuard([2, 5, 3], [99] * 3)
-    table = torch.tensor([[9, 1, 7, 7, 7], [9, 7, 7, 7, 7], [9, 1, 7, 7, 7], [9, 0, 1, 7, 7]])
-    rows, tokens = guard(table, torch.tensor([2, 1, 1, 0]))
+    table = np.array([[9, 1, 7, 7, 7], [9, 7, 7, 7, 7], [9, 1, 7, 7, 7], [9, 0, 1, 7, 7]])
+    rows, tokens = guard(table, np.array([2, 1, 1, 0]))
     assert (rows.tolist(), tokens.tolist()) == ([3, 0], [7, 7])
 
 
@@ -205,6 +206,6 @@ def test_no_character_is_broken() -> None:
     for history in itertools.product(range(1, len(tokens)), repeat=2):
         content = b"".join(tokens[id_] for id_ in history)
         if begins_a_text(content, complete=False):
-            _, banned = rule(torch.tensor([[0, *history]]), torch.tensor([0]))
+            _, banned = rule(np.array([[0, *history]]), np.array([0]))
             for id_, token in enumerate(tokens):
                 assert begins_a_text(content + token, complete=not token) == (id_ not in banned.tolist())

@@ -1,7 +1,7 @@
 """Where a required term goes: it replaces the word that attends to its source, whole and once."""
 
+import numpy as np
 import pytest
-import torch
 
 from dragoman.decoding.glossary import Glossary
 from dragoman.decoding.terms import Edit, TermPlacer, needed_edits, with_edits
@@ -24,7 +24,7 @@ def replacements(
 ) -> set[str]:
     """The texts that a term may lead to, if each target word in `links` looks at its source word alone."""
     source_ids, tokens = tokenizer.encode(source), tokenizer.encode(target)
-    weights = torch.full((len(tokens) + 1, len(source_ids) + 1), 0.001)
+    weights = np.full((len(tokens) + 1, len(source_ids) + 1), 0.001, np.float32)
     for target_word, source_word in links.items():
         for row in positions(tokenizer, tokens, target_word):
             weights[row, positions(tokenizer, source_ids, source_word)] = 1.0
@@ -98,7 +98,7 @@ def test_a_term_occurs_as_often_as_in_the_source() -> None:
 def test_a_word_that_is_the_term_already_stays() -> None:
     tokenizer = tokenizers()[0]
     source, tokens = tokenizer.encode("the cat"), tokenizer.encode("le zyx voit le chat")
-    weights = torch.full((len(tokens) + 1, len(source) + 1), 0.001)
+    weights = np.full((len(tokens) + 1, len(source) + 1), 0.001, np.float32)
     weights[positions(tokenizer, tokens, "zyx")] = 1.0
     (term,) = Glossary({"cat": "zyx"}, tokenizer).terms("the cat")
     assert TermPlacer(tokenizer, tokenizer).edits(term, source, tokens, weights, 0) == []
@@ -107,7 +107,7 @@ def test_a_word_that_is_the_term_already_stays() -> None:
 def test_a_term_in_an_empty_translation_or_after_a_prefix_is_put_at_its_end() -> None:
     tokenizer = tokenizers()[0]
     (term,) = Glossary({"cat": "zyx"}, tokenizer).terms("the cat")
-    placer, source, weights = TermPlacer(tokenizer, tokenizer), tokenizer.encode("the cat"), torch.ones(9, 9)
+    placer, source, weights = TermPlacer(tokenizer, tokenizer), tokenizer.encode("the cat"), np.ones((9, 9), np.float32)
     for tokens in ([], tokenizer.encode("le petit")):
         (edit,) = placer.edits(term, source, tokens, weights, len(tokens))
         assert edit == (len(tokens), len(tokens), term.spelling)

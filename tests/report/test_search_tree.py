@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
 from dragoman.report.search_tree import SHOWN_LOSERS, SearchRecorder, SearchTree
 
@@ -21,7 +22,7 @@ class Markov:
 
     def step(self, tokens):
         self.position += 1
-        return self.table[self.position, tokens]
+        return ArrayLogProbs(self.table[self.position, tokens].numpy())
 
     def reorder(self, rows):
         assert len(rows)

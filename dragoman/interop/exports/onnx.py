@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.data.batching import padded
+from dragoman.decoding.log_probs import ArrayLogProbs, LogProbs
 from dragoman.interop.exports.engine_files import write_script, write_tokenizers
 from dragoman.interop.exports.onnx_graph import decoder_graph, encoder_graph
 from dragoman.interop.exports.proof import BATCH, EngineTranslation, ScoreBeams, search_with
@@ -130,20 +131,19 @@ class OnnxStepper:
         self.past = {f"{name}_{index}": empty for name in ("key", "value") for index in range(layers)}
         self.position = 0
 
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
         """Log-probabilities of the tokens that follow `tokens`."""
-        inputs = {"tokens": tokens.numpy()[:, None], "position": np.array([self.position])}
+        inputs = {"tokens": tokens[:, None], "position": np.array([self.position])}
         names = ["log_probs", *(f"new_{name}" for name in self.past)]
         log_probs, *present = self.decoder.run(names, inputs | self.memory | self.past)
         self.past = dict(zip(self.past, present, strict=True))
         self.position += 1
-        return torch.from_numpy(log_probs)
+        return ArrayLogProbs(log_probs)
 
-    def reorder(self, rows: Int[Tensor, " kept"]) -> None:
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
         """Continue with these rows."""
-        kept = rows.numpy()
-        self.past = {name: array[kept] for name, array in self.past.items()}
-        self.memory = {name: array[kept] for name, array in self.memory.items()}
+        self.past = {name: array[rows] for name, array in self.past.items()}
+        self.memory = {name: array[rows] for name, array in self.memory.items()}
 
 
 @torch.inference_mode()

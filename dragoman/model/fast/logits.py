@@ -1,4 +1,4 @@
-"""Log-probabilities, exponentials and the best continuations of a beam from logits, in one pass over memory each."""
+"""Log-probabilities and exponentials from logits, in one pass over memory each."""
 
 import torch
 from jaxtyping import Float, Int
@@ -40,20 +40,3 @@ def exponentiate(
         *(x.data_ptr() for x in (logits, targets, terms)), *logits.shape, far, alpha, logits.dtype == torch.bfloat16
     )
     return terms
-
-
-def can_rank(log_probs: Float[Tensor, "sentences beam vocab"]) -> bool:
-    """Whether `best_continuations` takes these."""
-    return takes(log_probs) and log_probs.dtype == torch.float32 and log_probs.is_contiguous()
-
-
-def best_continuations(
-    log_probs: Float[Tensor, "sentences beam vocab"], totals: Float[Tensor, "sentences beam"], count: int
-) -> tuple[Float[Tensor, "sentences count"], Int[Tensor, "sentences count"]]:
-    """The same as `best_continuations` of `decoding.search`; `totals` are float64."""
-    totals = totals.contiguous()
-    best, indices = totals.new_empty(len(totals), count), torch.empty(len(totals), count, dtype=torch.long)
-    library.functions.best_continuations(
-        log_probs.data_ptr(), totals.data_ptr(), *log_probs.shape, count, best.data_ptr(), indices.data_ptr()
-    )
-    return best, indices

@@ -1,0 +1,149 @@
+"""Log-probabilities of the next token of each row: what a search asks of them, and the answers for an array.
+
+Those of a GPU stay there, see `dragoman.decoding.stepper`: only the answers are copied.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dragoman.model.fast import library
+
+Rows = Int[np.ndarray, " some"]
+"""Indices of rows, in any order; a row may occur several times."""
+Tokens = Int[np.ndarray, " some"]
+
+
+@runtime_checkable
+class LogProbs(Protocol):
+    """Log-probabilities (rows, vocab) of the next token, in nats. A banned token has -inf."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        ...
+
+    def ban(self, rows: Rows, tokens: Tokens) -> None:
+        """Ban a token in each of these rows."""
+        ...
+
+    def allow_only(self, rows: Rows, tokens: Tokens) -> None:
+        """Ban all tokens of each of these rows but one."""
+        ...
+
+    def put(self, rows: Rows, tokens: Tokens, value: float) -> None:
+        """Give this log-probability to a token in each of these rows."""
+        ...
+
+    def at(self, rows: Rows, tokens: Tokens) -> Float[np.ndarray, " some"]:
+        """The log-probability of a token in each of these rows, as float64."""
+        ...
+
+    def likeliest(self, rows: Rows) -> Tokens:
+        """The most probable token of each of these rows."""
+        ...
+
+    def ranked(self, count: int) -> tuple[Float[np.ndarray, "rows count"], Int[np.ndarray, "rows count"]]:
+        """The `count` most probable tokens of each row, the best first: log-probabilities as float64, and tokens."""
+        ...
+
+    def best(
+        self, totals: Float[np.ndarray, "live beam"], count: int
+    ) -> tuple[Float[np.ndarray, "live count"], Int[np.ndarray, "live count"]]:
+        """The best continuations of each sentence, which has `beam` rows, one after another.
+
+        `totals` are the log-probabilities of the prefixes. Returns the totals of the `count` best continuations, the
+        best first, and their flat indices into (beam, vocab). Where there are fewer, totals of -inf follow.
+        """
+        ...
+
+    def lowered(
+        self, rows: Int[np.ndarray, " kept"], at_rows: Rows, tokens: Tokens, amounts: Float[np.ndarray, " some"]
+    ) -> "LogProbs":
+        """A copy of these rows in which some tokens are less probable.
+
+        `at_rows` count from 0 in the copy. What is named several times is lowered several times.
+        """
+        ...
+
+
+class ArrayLogProbs:
+    """`LogProbs` over an array, which bans overwrite."""
+
+    def __init__(self, array: Float[np.ndarray, "rows vocab"]):
+        """An array of float32 that is contiguous is not copied."""
+        self.array = np.ascontiguousarray(array, np.float32)
+
+    @property
+    def vocab_size(self) -> int:
+        return self.array.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def ban(self, rows: Rows, tokens: Tokens) -> None:
+        self.array[rows, tokens] = -np.inf
+
+    def allow_only(self, rows: Rows, tokens: Tokens) -> None:
+        kept = self.array[rows, tokens]
+        self.array[rows] = -np.inf
+        self.array[rows, tokens] = kept
+
+    def put(self, rows: Rows, tokens: Tokens, value: float) -> None:
+        self.array[rows, tokens] = value
+
+    def at(self, rows: Rows, tokens: Tokens) -> Float[np.ndarray, " some"]:
+        return self.array[rows, tokens].astype(np.float64)
+
+    def likeliest(self, rows: Rows) -> Tokens:
+        return self.array[rows].argmax(1)
+
+    def ranked(self, count: int) -> tuple[Float[np.ndarray, "rows count"], Int[np.ndarray, "rows count"]]:
+        values = self.array.astype(np.float64)
+        tokens = np.stack([_largest(row, count) for row in values])
+        return np.take_along_axis(values, tokens, axis=1), tokens
+
+    def best(
+        self, totals: Float[np.ndarray, "live beam"], count: int
+    ) -> tuple[Float[np.ndarray, "live count"], Int[np.ndarray, "live count"]]:
+        if not library.compiled():
+            return best_continuations(self.array, totals, count)
+        totals = np.ascontiguousarray(totals)
+        live, beam = totals.shape
+        best, indices = np.empty((live, count)), np.empty((live, count), np.int64)
+        library.functions.best_continuations(
+            self.array.ctypes.data, totals.ctypes.data, live, beam, self.vocab_size, count, best.ctypes.data,
+            indices.ctypes.data,
+        )  # fmt: skip
+        return best, indices
+
+    def lowered(
+        self, rows: Int[np.ndarray, " kept"], at_rows: Rows, tokens: Tokens, amounts: Float[np.ndarray, " some"]
+    ) -> "ArrayLogProbs":
+        copy = self.array[rows]
+        np.subtract.at(copy, (at_rows, tokens), amounts.astype(np.float32))
+        return ArrayLogProbs(copy)
+
+
+def best_continuations(
+    log_probs: Float[np.ndarray, "rows vocab"], totals: Float[np.ndarray, "live beam"], count: int
+) -> tuple[Float[np.ndarray, "live count"], Int[np.ndarray, "live count"]]:
+    """What `LogProbs.best` returns, sentence by sentence: the formula of the compiled one."""
+    live, beam = totals.shape
+    best, indices = np.full((live, count), -np.inf), np.zeros((live, count), np.int64)
+    for sentence, rows in enumerate(log_probs.reshape(live, beam, -1)):
+        sums = (rows + totals[sentence][:, None]).ravel()
+        largest = _largest(sums, count)
+        best[sentence, : len(largest)], indices[sentence, : len(largest)] = sums[largest], largest
+    return best, indices
+
+
+def _largest(values: Float[np.ndarray, " width"], count: int) -> Int[np.ndarray, " largest"]:
+    """Indices of the `count` largest values, the largest first, of equal ones the first."""
+    count = min(count, len(values))
+    least = -np.partition(-values, count - 1)[count - 1]
+    indices = np.flatnonzero(values >= least)
+    return indices[np.argsort(-values[indices], kind="stable")][:count]

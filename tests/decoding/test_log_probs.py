@@ -1,0 +1,108 @@
+"""What a search asks of log-probabilities, for arrays with and without a compiler, and for tensors as on a GPU."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.decoding.log_probs import ArrayLogProbs, LogProbs
+from dragoman.decoding.stepper import TensorLogProbs
+from dragoman.model.fast import library
+
+VOCABULARIES = [1, 3, 25, 29, 53, 400, 1009, 8000]
+
+
+@pytest.fixture(params=["compiled", "array", "tensor"])
+def of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[np.ndarray], LogProbs]:
+    """A function that makes `LogProbs` of a copy of an array."""
+    if request.param == "compiled" and not library.compiled():
+        pytest.skip("there is no C compiler")
+    if request.param == "array":
+        monkeypatch.setattr(library, "functions", None)
+    if request.param == "tensor":
+        return lambda array: TensorLogProbs(torch.tensor(array))
+    return lambda array: ArrayLogProbs(array.copy())
+
+
+def random_log_probs(rows: int, vocab: int, banned: float = 0.3) -> np.ndarray:
+    random = np.random.default_rng(vocab)
+    log_probs = -random.exponential(size=(rows, vocab)).astype(np.float32)
+    log_probs[random.random(log_probs.shape) < banned] = -np.inf
+    return log_probs
+
+
+@pytest.mark.parametrize("vocab", VOCABULARIES)
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_best_continuations_are_those_of_a_sort(of, vocab: int, width: int) -> None:
+    log_probs = random_log_probs(5 * width, vocab)
+    totals = np.random.default_rng(7).normal(size=(5, width))
+    count = 2 * width
+    values, indices = of(log_probs).best(totals, count)
+    joined = (log_probs.reshape(5, width, vocab) + totals[:, :, None]).reshape(5, -1)
+    expected = -np.sort(-joined, axis=1)[:, :count]
+    np.testing.assert_array_equal(values[:, : expected.shape[1]], expected)
+    assert (values[:, expected.shape[1] :] == -math.inf).all()
+    found = values > -math.inf
+    np.testing.assert_array_equal(np.take_along_axis(joined, indices, axis=1)[found], values[found])
+    for row, kept in zip(indices.tolist(), found.tolist(), strict=True):
+        distinct = [index for index, is_kept in zip(row, kept, strict=True) if is_kept]
+        assert len(distinct) == len(set(distinct))
+
+
+@pytest.mark.parametrize("vocab", VOCABULARIES)
+def test_the_best_of_one_row_is_that_of_argmax_also_among_equals(of, vocab: int) -> None:
+    log_probs = np.random.default_rng(vocab).integers(-7, 0, (31, vocab)).astype(np.float32)
+    values, tokens = of(log_probs).best(np.zeros((31, 1)), 1)
+    np.testing.assert_array_equal(values[:, 0], log_probs.max(axis=1))
+    if not isinstance(of(log_probs), TensorLogProbs):  # which may take any of equal ones
+        np.testing.assert_array_equal(tokens[:, 0], log_probs.argmax(axis=1))
+
+
+def test_a_number_that_is_none_is_never_among_the_best(of) -> None:
+    log_probs = np.full((2, 400), np.nan, np.float32)
+    log_probs[1, 301] = -2.0
+    made = of(log_probs)
+    if isinstance(made, TensorLogProbs):
+        pytest.skip("torch ranks it first")
+    values, indices = made.best(np.zeros((1, 2)), 1)
+    assert (values.tolist(), indices.tolist()) == ([[-2.0]], [[701]])
+
+
+def test_banned_tokens_are_impossible_and_only_they(of) -> None:
+    array = random_log_probs(4, 11, banned=0.0)
+    log_probs = of(array)
+    log_probs.ban(np.array([0, 0, 2]), np.array([3, 10, 0]))
+    log_probs.allow_only(np.array([1]), np.array([5]))
+    log_probs.put(np.array([3]), np.array([7]), 0.0)
+    expected = array.copy()
+    expected[[0, 0, 2], [3, 10, 0]] = -np.inf
+    expected[1, np.arange(11) != 5] = -np.inf
+    expected[3, 7] = 0.0
+    rows, tokens = np.divmod(np.arange(44), 11)
+    found = log_probs.at(rows, tokens)
+    assert found.dtype == np.float64
+    np.testing.assert_array_equal(found, expected.ravel())
+    np.testing.assert_array_equal(log_probs.likeliest(np.array([3, 1])), [7, 5])
+
+
+@pytest.mark.parametrize("count", [1, 4, 11])
+def test_tokens_are_ranked_by_their_probability(of, count: int) -> None:
+    array = random_log_probs(5, 11, banned=0.0)
+    values, tokens = of(array).ranked(count)
+    np.testing.assert_array_equal(tokens, np.argsort(-array, axis=1)[:, :count])
+    np.testing.assert_array_equal(values, -np.sort(-array, axis=1)[:, :count])
+
+
+def test_a_copy_of_some_rows_is_lowered_as_often_as_named(of) -> None:
+    array = random_log_probs(4, 11, banned=0.0)
+    log_probs = of(array)
+    lowered = log_probs.lowered(np.array([2, 0]), np.array([0, 1, 1]), np.array([3, 5, 5]), np.array([0.5, 0.25, 0.25]))
+    expected = array[[2, 0]]
+    expected[0, 3] -= 0.5
+    expected[1, 5] -= 0.5
+    rows, tokens = np.divmod(np.arange(22), 11)
+    np.testing.assert_allclose(lowered.at(rows, tokens), expected.ravel(), rtol=1e-6)
+    np.testing.assert_array_equal(log_probs.at(rows, tokens), array[:2].ravel())
+    assert (len(log_probs), len(lowered), lowered.vocab_size) == (4, 2, 11)
