@@ -12,8 +12,8 @@ import torch
 from transformers import MarianMTModel
 
 from dragoman.decoding.translator import Translator
+from dragoman.engine.int8 import can_quantise
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.fast.int8 import can_quantise
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import PRECISIONS
 from peers.ctranslate import number, save, token, translator
@@ -121,9 +121,11 @@ def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> It
     opened_engines: list[Engine] = []
     with ExitStack() as opened:
         folder = Path(opened.enter_context(TemporaryDirectory()))
+        own = Path(opened.enter_context(TemporaryDirectory()))
+        directory.save(own)
         # First of all, and each gets two batches at once, which makes it fork: threads of others do not survive that.
         for precision in (*precisions(), *["int8"] * can_quantise(directory.model.config)):
-            ours = Translator(directory, precision=precision, workers=workers)
+            ours = Translator.load(own, device="cpu", precision=precision, workers=workers)
             settings = threads if alone else (workers,)
             opened_engines.append(Ours(f"{OURS} {precision}", opened.enter_context(ours), settings, alone, guard))
             if not alone:

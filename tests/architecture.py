@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 # From the ground up; a room is a file or folder directly under dragoman/.
 FLOORS = (
-    {"errors", "model", "metrics", "recipes"},
+    {"errors", "native", "metrics", "recipes"},
+    {"model"},
     {"system"},
     {"config", "text", "terminal", "engine"},
     {"formats"},
@@ -32,12 +33,23 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 STRANGERS = {("training", "decoding"), ("runs", "terminal"), ("training", "terminal"), ("evaluation", "terminal")}
 # Translating needs nothing of what prepares pairs to learn from them.
 TRANSLATING = {"text", "formats", "engine", "decoding", "documents", "bulk", "serving"}
+# The only files for translating that import torch: for GPUs, half precision, and models that are being trained.
+WITH_TORCH = {"dragoman.decoding.torch_engine", "dragoman.decoding.precision"}
 LEARNING = {"data", "data_check", "training", "runs"}
 # What a part that others read on its own may import, besides the standard library.
 SELF_CONTAINED = {
+    "dragoman.native": ("dragoman.native",),
     "dragoman.model": ("torch", "jaxtyping", "dragoman.model"),
-    "dragoman.engine": ("numpy", "dragoman.engine", "dragoman.errors", "dragoman.model.config"),
-    "dragoman.decoding.search": ("numpy", "jaxtyping", "dragoman.decoding.log_probs"),
+    "dragoman.model.fast": ("torch", "jaxtyping", "dragoman.model", "dragoman.native"),
+    "dragoman.engine": (
+        "numpy",
+        "jaxtyping",
+        "dragoman.engine",
+        "dragoman.errors",
+        "dragoman.model.config",
+        "dragoman.native",
+    ),
+    "dragoman.decoding.search": ("numpy", "jaxtyping", "dragoman.engine.engine", "dragoman.engine.log_probs"),
 }
 
 # Faster ways to compute the formulas of `dragoman.model`, which has them used in its `__init__.py` alone.
@@ -159,11 +171,12 @@ def judge(module: Module, name: str) -> Iterator[str]:
     is_formula = module.name.startswith("dragoman.model.") and not within(module.name, FAST)
     if is_formula and within(name, FAST):
         yield f"{module.name} is a formula, and must not know {name}"
-    for part, allowed in SELF_CONTAINED.items():
-        if within(module.name, part):
-            standard = name.split(".")[0] in sys.stdlib_module_names
-            if not standard and not any(within(name, root) for root in allowed):
-                yield f"{part} must not import {name}"
+    if module.room in TRANSLATING and within(name, "torch") and module.name not in WITH_TORCH:
+        yield f"{module.name} translates, and must not import torch"
+    part = max((part for part in SELF_CONTAINED if within(module.name, part)), key=len, default=None)
+    is_standard = name.split(".")[0] in sys.stdlib_module_names
+    if part and not is_standard and not any(within(name, root) for root in SELF_CONTAINED[part]):
+        yield f"{part} must not import {name}"
 
 
 def target_room(name: str) -> str | None:

@@ -34,7 +34,7 @@ from dragoman.documents.registry import translate_document
 from dragoman.errors import DataError, UnverifiedModel, UsageError
 from dragoman.interop.imports.weights import read_weights
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.storage import model_directory
+from dragoman.storage import directory as directory_module
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.data.readers.files import PACK
@@ -190,7 +190,7 @@ def in_a_process_of_its_own(action: Callable[[], object]) -> float:
 def test_a_wrong_header_of_weights_is_refused_with_little_time_and_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ):
-    monkeypatch.setattr(model_directory, "REPLACING", 0.0)  # no wait for a model that is being replaced
+    monkeypatch.setattr(directory_module, "REPLACING", 0.0)  # no wait for a model that is being replaced
     tokenizer = Tokenizer.train((source for source, _ in Bitext.open("builtin:grammar:50")), vocab_size=300)
     small_directory(tokenizer).save(tmp_path)
     file = tmp_path / "model.safetensors"

@@ -113,7 +113,7 @@ class Spoken:
 
 def test_missing_kernels_are_mentioned_once_and_only_to_people(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("dragoman.model.fast.library.functions", None)
+    monkeypatch.setattr("dragoman.native.library.functions", None)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     calls = [Spoken(as_json=True), Spoken(quiet=True), Spoken(), Spoken()]
     for context in calls:
@@ -128,7 +128,7 @@ def test_missing_kernels_are_mentioned_once_and_only_to_people(monkeypatch, tmp_
 
 def test_kernels_that_are_there_are_not_mentioned(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("dragoman.model.fast.library.functions", object())
+    monkeypatch.setattr("dragoman.native.library.functions", object())
     context = Spoken()
     notices.mention_missing_kernels(context)
     assert not context.notes
@@ -177,7 +177,7 @@ def test_what_the_container_copies_builds_a_wheel_with_kernels(tmp_path: Path, m
     subprocess.run([*command, tmp_path / "wheels", tmp_path / "source"], check=True)
     (wheel,) = (tmp_path / "wheels").iterdir()
     assert re.fullmatch(r"dragoman-[\d.]+-py3-none-\w+\.whl", wheel.name)
-    assert "dragoman/model/fast/libkernels.so" in ZipFile(wheel).namelist()
+    assert "dragoman/native/libkernels.so" in ZipFile(wheel).namelist()
 
 
 @pytest.mark.slow

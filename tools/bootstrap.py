@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = Path(".venv")
 PYTHON = str(VENV / ("Scripts" if os.name == "nt" else "bin") / ("python.exe" if os.name == "nt" else "python"))
 STAMP = VENV / "dragoman-setup.json"
-KERNELS = Path("dragoman/model/fast/libkernels.so")
+KERNELS = Path("dragoman/native/libkernels.so")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
@@ -152,7 +152,7 @@ def read_stamp() -> Setup:
 def fingerprint() -> str:
     """A hash of what an installation depends on: requirements, kernels, Python, place of the checkout."""
     digest = hashlib.sha256(str(Path.cwd()).encode())
-    kernels = [*sorted(Path("dragoman/model/fast").glob("*.[ch]")), Path("tools/build_kernels.py")]
+    kernels = [*sorted(Path("dragoman/native").glob("*.[ch]")), Path("tools/build_kernels.py")]
     for path in (Path("pyproject.toml"), Path("constraints.txt"), *kernels, VENV / "pyvenv.cfg"):
         content = path.read_bytes() if path.exists() else b""
         digest.update(len(content).to_bytes(8, "big") + content)

@@ -16,7 +16,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-FOLDER = Path("dragoman/model/fast")
+FOLDER = Path("dragoman/native")
 HEADERS = [FOLDER / name for name in ("vectors.h", "avx512.h", "avx2.h", "kernels.h", "int8.h")]
 SOURCES = [
     FOLDER / f"{name}.c"

@@ -17,7 +17,7 @@ def mention_missing_kernels(context: Context) -> None:
     """
     if context.as_json or context.quiet or sys.platform == "win32":  # on Windows nothing can be done about it
         return
-    from dragoman.model.fast import library
+    from dragoman.native import library
     from dragoman.system.device import choose_device
 
     if not library.compiled() and choose_device().type == "cpu" and _first_time(f"no-kernels-{__version__}"):

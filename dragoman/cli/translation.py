@@ -250,15 +250,14 @@ def evaluate(
     """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
     bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     search = check_decoding(model, context.settings)
-    from dragoman.decoding.ensemble import load_ensemble
-    from dragoman.evaluation.evaluate import evaluate_pairs
+    from dragoman.evaluation.evaluate import evaluate_pairs, load_models
     from dragoman.system.processes import available_workers
     from dragoman.text.characters import one_line
     from dragoman.text.labels import readable
 
     with context.display().status("Translating and scoring"):
         pairs = list(bitext)
-        models = load_ensemble([model, *(ensemble or ())], languages=(source, target))
+        models = load_models([model, *(ensemble or ())], languages=(source, target))
         evaluation = evaluate_pairs(
             models, pairs, search=search, precision=precision, workers=workers or available_workers()
         )

@@ -8,12 +8,8 @@ import re
 from codecs import getincrementaldecoder
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Float
 
-from dragoman.model import Transformer
-from dragoman.model.attention import AttentionMaps
 from dragoman.text.characters import INVISIBLE
 from dragoman.text.tokenizers.placeholders import Prepared, spaced, unmask
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -22,19 +18,6 @@ Alignment = list[tuple[int, int]]
 """Pairs of a source word and a target word, counted from 0, in the order of the target."""
 _RUNS = re.compile(r"\s+|\S+")
 _INVISIBLE_RUN = re.compile(f"[{INVISIBLE}]+")
-
-
-def word_giving_attention(
-    model: Transformer, source_ids: Int[Tensor, "batch src_len"], target_ids: Int[Tensor, "batch tgt_len"]
-) -> Float[Tensor, "batch tgt_len src_len"]:
-    """The attention of each target token to each source token while it was predicted.
-
-    This is the mean over the heads of the middle layers: the first layer knows little of the next word yet, and the
-    last one says less about words than the others.
-    """
-    maps = AttentionMaps(encoder=None, decoder=None)  # only cross-attention is looked at
-    model.states(source_ids, target_ids, maps=maps)
-    return torch.stack([layer.weights.float().mean(1) for layer in maps.cross[1:-1] or maps.cross]).mean(0)
 
 
 def links(weights: Float[np.ndarray, "tgt_len src_len"], source: list[list[int]], target: list[list[int]]) -> Alignment:

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from torch import Tensor
+from jaxtyping import Int
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.decoding.alignment import Alignment, links, word_giving_attention, words
+from dragoman.decoding.alignment import Alignment, links, words
 from dragoman.decoding.diverse import DiverseBeams
-from dragoman.decoding.ensemble import EnsembleStepper, predictions
+from dragoman.decoding.ensemble import EnsembleStepper, label_log_probs
 from dragoman.decoding.glossary import ForbiddenTerms
 from dragoman.decoding.rules import (
     Ban,
@@ -32,15 +31,14 @@ from dragoman.decoding.search import (
     Beams,
     Hypothesis,
     SearchOptions,
-    Stepper,
     beam_search,
     greedy_search,
     length_limit,
 )
-from dragoman.decoding.stepper import ModelStepper
 from dragoman.decoding.terms import Edit, Term, TermPlacer, needed_edits, with_edits
+from dragoman.engine.engine import Engine, Stepper
+from dragoman.engine.log_probs import LogProbs
 from dragoman.errors import DataError
-from dragoman.model import Transformer
 from dragoman.text.tokenizers.placeholders import Prepared
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -77,16 +75,45 @@ class _Candidate:
         return not self.hypothesis.finished, self.missing.total()
 
 
-class BatchWork:
-    """Models and tokenizers, and the operations on a batch: `search`, `score` and `align`."""
+@runtime_checkable
+class Interrupter(Protocol):
+    """Decides whether a search goes on; it ends one by raising an exception."""
 
-    def __init__(self, models: Sequence[Transformer], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
-        self.models, self.config = models, models[0].config
+    def begin(self) -> None:
+        """A search begins, or sentences are scored, in the calling thread."""
+        ...
+
+    def check(self) -> None:
+        """Raise an exception if what began last in the calling thread is to stop."""
+        ...
+
+
+class InterruptibleStepper:
+    """A `Stepper` that asks before each step of another whether the search goes on."""
+
+    def __init__(self, stepper: Stepper, interrupter: Interrupter):
+        self.stepper, self.interrupter = stepper, interrupter
+
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
+        self.interrupter.check()
+        return self.stepper.step(tokens)
+
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
+        self.stepper.reorder(rows)
+
+
+class BatchWork:
+    """Engines and tokenizers, and the operations on a batch: `search`, `score` and `align`."""
+
+    def __init__(self, engines: Sequence[Engine], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
+        self.engines, self.config = engines, engines[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.num_given = len(target_tokenizer.begin_ids)
         """Number of tokens that every target begins with, such as that of its language: nothing predicts these."""
-        self.device = next(models[0].parameters()).device
-        self.max_length = min((m.config.max_length for m in models if m.config.max_length), default=sys.maxsize)
+        lengths = [engine.config.max_length for engine in engines]
+        self.max_length = min((length for length in lengths if length), default=sys.maxsize)
+        self.interrupter: Interrupter | None = None
+        """Asked before each step of a search, and before sentences are scored."""
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
         """Slots of the target tokenizer by those of the source tokenizer."""
         # Kept for the next batch, with the banned tokens that were found so far.
@@ -104,7 +131,6 @@ class BatchWork:
         """The result of an operation, given by name, so that a job can be sent to a worker."""
         return getattr(self, operation)(*arguments)
 
-    @torch.inference_mode()
     def search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first; with terms, its `n_best`."""
         groups = self._search(sentences, config)
@@ -212,18 +238,17 @@ class BatchWork:
         """The same as `score`, without the tokens for which the model has no positions."""
         return self.score([(source, target[: self.max_length - 1]) for source, target in pairs])
 
-    @torch.inference_mode()
     def score(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
         """The log-probability of each target token and of the end of sentence; 0 for the tokens that are given."""
         self._check_length(max(len(ids) for pair in pairs for ids in pair))
+        self._may_go_on()
         source_ids, target_ids = self._padded_pairs(pairs)
-        log_probs = predictions(self.models, source_ids, target_ids[:, :-1], target_ids[:, 1:]).log_probs
-        rows = log_probs.split([len(target) + 1 for _, target in pairs])
+        log_probs = label_log_probs(self.engines, source_ids, target_ids[:, :-1], target_ids[:, 1:])
+        rows = np.split(log_probs, np.cumsum([len(target) + 1 for _, target in pairs])[:-1])
         return [[0.0] * self.num_given + row[self.num_given :].tolist() for row in rows]
 
-    @torch.inference_mode()
     def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:
-        """The links between words of the source and of the target, by the attention of the first model.
+        """The links between words of the source and of the target, by the attention of the first engine.
 
         A pair is the tokens of both sides, and the sentence that the source was encoded from.
         """
@@ -236,18 +261,23 @@ class BatchWork:
         return alignments
 
     def _attention(self, pairs: list[tuple[list[int], list[int]]]) -> list[np.ndarray]:
-        """The attention (tgt_len, src_len) of each pair of tokens and their ends, by the first model."""
+        """The attention (tgt_len, src_len) of each pair of tokens and their ends, by the first engine."""
+        self._may_go_on()
         source_ids, target_ids = self._padded_pairs(pairs)
         # A translation that was truncated at the last position has no position for its end of sentence.
-        inputs = target_ids[:, : min(target_ids.size(1) - 1, self.max_length)]
-        maps = word_giving_attention(self.models[0], source_ids, inputs).cpu().numpy()
+        inputs = target_ids[:, : min(target_ids.shape[1] - 1, self.max_length)]
+        maps = self.engines[0].attention(source_ids, inputs)
         return [map_[: len(target) + 1, : len(source) + 1] for map_, (source, target) in zip(maps, pairs, strict=True)]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
-        """All models under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = self._padded_sources(s.source for s in sentences).repeat_interleave(times, dim=0)
-        steppers = [ModelStepper(model, sources) for model in self.models]
+        """All engines under the rules that apply; each sentence has `times` rows, one after another."""
+        sources = self._padded_sources(s.source for s in sentences).repeat(times, axis=0)
+        if self.interrupter:
+            self.interrupter.begin()
+        steppers = [engine.stepper(sources) for engine in self.engines]
         stepper = steppers[0] if len(steppers) == 1 else EnsembleStepper(steppers)
+        if self.interrupter:
+            stepper = InterruptibleStepper(stepper, self.interrupter)
         prefixes = repeated([s.prefix for s in sentences], times)
         bans = self._bans(sentences, config, times)
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
@@ -286,18 +316,23 @@ class BatchWork:
             anywhere.append(max(least, len(ids) // 10, most_times(ids)))
         return RepetitionGuard(repeated(copies, times), repeated(anywhere, times))
 
-    def _padded_pairs(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor]:
+    def _padded_pairs(self, pairs: list[tuple[list[int], list[int]]]) -> tuple[np.ndarray, np.ndarray]:
         """Sources with their end (batch, src_len), and targets with begin and end (batch, tgt_len)."""
         targets = self._padded([self.config.bos_id, *target, self.config.eos_id] for _, target in pairs)
         return self._padded_sources(source for source, _ in pairs), targets
 
-    def _padded_sources(self, sources: Iterable[list[int]]) -> Tensor:
+    def _padded_sources(self, sources: Iterable[list[int]]) -> np.ndarray:
         return self._padded([*source, self.source_tokenizer.closing.eos] for source in sources)
 
-    def _padded(self, rows: Iterable[list[int]]) -> Tensor:
+    def _padded(self, rows: Iterable[list[int]]) -> np.ndarray:
         rows = list(rows)
         longest, pad_id = max(map(len, rows)), self.config.pad_id
-        return torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows], device=self.device)
+        return np.array([row + [pad_id] * (longest - len(row)) for row in rows], np.int64)
+
+    def _may_go_on(self) -> None:
+        if self.interrupter:
+            self.interrupter.begin()
+            self.interrupter.check()
 
     def _check_length(self, length: int) -> None:
         """Raise `DataError` for a sentence that the model has too few positions for."""

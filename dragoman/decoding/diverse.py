@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.decoding.log_probs import LogProbs
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, rank
+from dragoman.engine.log_probs import LogProbs
 
 
 class DiverseBeams(Beams):

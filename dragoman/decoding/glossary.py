@@ -11,8 +11,8 @@ from itertools import accumulate
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.log_probs import Rows, Tokens
 from dragoman.decoding.terms import Term
+from dragoman.engine.log_probs import Rows, Tokens
 from dragoman.errors import DataError, UsageError
 from dragoman.text.characters import normalised
 from dragoman.text.scripts import WORD, whole

@@ -1,46 +1,82 @@
-"""Models in the precision in which they translate."""
+"""Engines for models, in the precision in which they translate."""
 
 import copy
-from typing import Literal
+import importlib.util
+from typing import TYPE_CHECKING, Literal, get_args
 
-import torch
-
+from dragoman.engine.engine import ArrayEngine, Engine
+from dragoman.engine.int8 import Int8Engine, can_quantise
 from dragoman.errors import UsageError
-from dragoman.model import Transformer
-from dragoman.model.fast.int8 import can_quantise, in_int8, is_int8
-from dragoman.model.fast.prepacked_weights import prepack
-from dragoman.system.device import PRECISIONS, choose_precision
+from dragoman.model.config import TransformerConfig
+from dragoman.storage.directory import ModelArrays
+from dragoman.system.resources import processor_has
+
+if TYPE_CHECKING:
+    from dragoman.model import Transformer
 
 INT8 = "int8"
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
-BATCH_TOKENS, INT8_BATCH_TOKENS = 12_288, 4_096
-"""Source tokens of a batch, times beams. Products of eight bits are quick with few rows too, which fit into a cache."""
 
 
-def batch_tokens(model: Transformer) -> int:
-    """Source tokens of a batch, times beams, that suit a model as `ready` returns it."""
-    tokens = INT8_BATCH_TOKENS if is_int8(model) else BATCH_TOKENS
-    # Steps of one decoder layer are so short that it pays to take fewer, of more rows.
-    return 2 * tokens if model.config.num_decoder_layers == 1 else tokens
+def engine_of(model: "ModelArrays | Transformer", precision: str) -> Engine:
+    """An engine for a model, in `float32`, `bfloat16`, `int8` or, with `auto`, the quickest.
 
-
-def ready(model: Transformer, precision: str) -> Transformer:
-    """A copy of `model`, or itself, for inference in `float32`, `bfloat16`, `int8` or, with `auto`, the quickest.
-
-    Raises `UsageError` for another precision, and for int8 where the processor or the widths do not suit it.
+    A model in torch stays on its device; it is not changed. Raises `UsageError` for another precision, and for int8
+    where the processor or the widths do not suit it.
     """
-    if precision not in ("auto", INT8, *PRECISIONS):
-        raise UsageError(f"The precision {precision!r} is unknown; choose auto, {', '.join(PRECISIONS)} or {INT8}.")
+    if precision not in get_args(Precision):
+        names = "auto, float32, bfloat16 or int8"
+        raise UsageError(f"The precision {precision!r} is unknown; choose {names}.")
+    if not isinstance(model, ModelArrays):
+        return _engine_of_torch(model, precision)
+    if _in_eight_bits(model.config, precision):
+        return Int8Engine(model.config, model.weights)
+    if precision == "bfloat16" or (precision == "auto" and _is_quick_with_bfloat16()):
+        import torch
+
+        from dragoman.storage.model_directory import model_of
+
+        weights = {name: torch.from_numpy(array) for name, array in model.weights.items()}
+        return _engine_of_torch(model_of(model.config, weights), "bfloat16")
+    return ArrayEngine(model.config, model.weights)
+
+
+def _engine_of_torch(model: "Transformer", precision: str) -> Engine:
+    import torch
+
+    from dragoman.decoding.torch_engine import TorchEngine
+    from dragoman.model.fast.prepacked_weights import prepack
+    from dragoman.system.device import choose_precision, limit_kernel_caches
+
+    limit_kernel_caches(8)
+    model.eval()
     device = model.projection.weight.device
-    fits = device.type == "cpu" and can_quantise(model.config)
-    if precision == INT8 and not fits:
-        raise UsageError(
-            "There is no int8 for this model on this machine: it needs an x86 CPU with AVX2, compiled "
-            "kernels, and widths of heads and layers that are multiples of 16; choose --precision auto."
-        )
-    # What others have trained has seldom been seen in eight bits.
-    if precision == INT8 or (precision == "auto" and fits and not model.config.is_pretrained):
-        return in_int8(model.float())
+    if device.type != "cpu" and precision == INT8:
+        raise _no_int8()
+    if device.type == "cpu" and _in_eight_bits(model.config, precision):
+        arrays = {name: weight.detach().float().numpy() for name, weight in model.named_parameters()}
+        return Int8Engine(model.config, arrays)
     dtype = choose_precision(precision, device)
     # A copy in half precision, not autocast, which would round the weights anew in every step.
-    return prepack(model if dtype == torch.float32 else copy.deepcopy(model).to(dtype))
+    return TorchEngine(prepack(model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)))
+
+
+def _in_eight_bits(config: TransformerConfig, precision: str) -> bool:
+    """Whether a model on a CPU should translate in eight bits. Raises `UsageError` if it should, and cannot."""
+    fits = can_quantise(config)
+    if precision == INT8 and not fits:
+        raise _no_int8()
+    # What others have trained has seldom been seen in eight bits.
+    return precision == INT8 or (precision == "auto" and fits and not config.is_pretrained)
+
+
+def _no_int8() -> UsageError:
+    return UsageError(
+        "There is no int8 for this model on this machine: it needs an x86 CPU with AVX2, compiled "
+        "kernels, and widths of heads and layers that are multiples of 16; choose --precision auto."
+    )
+
+
+def _is_quick_with_bfloat16() -> bool:
+    """Whether there is torch, and a processor that multiplies bfloat16 natively."""
+    return processor_has("avx512_bf16") and importlib.util.find_spec("torch") is not None

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.log_probs import LogProbs, Rows, Tokens
-from dragoman.decoding.search import Stepper
+from dragoman.engine.engine import Stepper
+from dragoman.engine.log_probs import LogProbs, Rows, Tokens
 
 Ban = Callable[[np.ndarray, np.ndarray], tuple[Rows, Tokens]]
 """Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row (rows).

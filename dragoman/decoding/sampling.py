@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.decoding.log_probs import LogProbs
-from dragoman.decoding.search import Hypothesis, SearchOptions, Stepper, greedy_search, rank
+from dragoman.decoding.search import Hypothesis, SearchOptions, greedy_search, rank
+from dragoman.engine.engine import Stepper
+from dragoman.engine.log_probs import LogProbs
 
 
 @dataclass(frozen=True)

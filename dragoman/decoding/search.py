@@ -5,25 +5,13 @@ Rows are hypotheses. Those of one sentence are adjacent, and finished sentences 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.decoding.log_probs import LogProbs
-
-
-@runtime_checkable
-class Stepper(Protocol):
-    """Decodes a batch step by step: all that a search knows of a model."""
-
-    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
-        """Add a token to each row; return the log-probabilities of the next, until the next step."""
-        ...
-
-    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
-        """Keep these rows, in this order; a row may be kept several times, in equal numbers for each sentence."""
-        ...
+from dragoman.engine.engine import Stepper
+from dragoman.engine.log_probs import LogProbs
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import copy
 import time
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, repeat, starmap
@@ -12,22 +12,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-import torch
-
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.config.elsewhere import no_attribute
 from dragoman.decoding.alignment import Alignment, word_spans
-from dragoman.decoding.batch import BatchWork, Sentence, batches_by_length
+from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by_length
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts
-from dragoman.decoding.precision import Precision, batch_tokens, ready
+from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.search import Hypothesis, length_limit
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
 from dragoman.errors import SentenceCut, UsageError
-from dragoman.storage.model_directory import ModelDirectory
-from dragoman.system.device import available_device, limit_kernel_caches
+from dragoman.storage.directory import ArrayDirectory, Directory
+from dragoman.system.gpu import device_name
 from dragoman.system.processes import Workers
 from dragoman.text.characters import has_letters, has_words, without_label
 from dragoman.text.tokenizers.placeholders import Prepared
@@ -82,33 +80,32 @@ class Translator(metaclass=_HintsAtOurNames):
 
     def __init__(
         self,
-        directory: ModelDirectory,
+        directory: Directory,
         *,
-        ensemble: Sequence[ModelDirectory] = (),
+        ensemble: Sequence[Directory] = (),
         precision: str = "float32",
         workers: int = 1,
     ):
         """A translator from models in memory; `Translator.load` makes one from a folder, and explains the options."""
-        if not isinstance(directory, ModelDirectory):
+        if not isinstance(directory, Directory):
             raise UsageError(f"A translator is loaded from a folder: write Translator.load({str(directory)!r}).")
-        limit_kernel_caches(8)
         self.source_tokenizer, self.target_tokenizer = directory.tokenizers
         directory.require_languages()
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.languages, self.directions = directory.languages, directory.directions
-        self.device = next(directory.model.parameters()).device
-        models = [ready(part.model.eval(), precision) for part in (directory, *ensemble)]
-        self.model = models[0]
+        self.engines = [engine_of(part.model, precision) for part in (directory, *ensemble)]
+        self.device = str(getattr(self.engines[0], "device", "cpu"))
+        self.precision = self.engines[0].precision
         self.path: Path | None = None
         """The folder that the model was loaded from."""
         self._loading: dict[str, Any] = {}
-        self._directory = replace(directory, model=self.model)
-        self._work = BatchWork(models, *directory.tokenizers)
+        self._directory = replace(directory, model=None)  # its arrays may be gone by now
+        self._work = BatchWork(self.engines, *directory.tokenizers)
         self.max_length = self._work.max_length
         """Most tokens of a sentence and of its translation, each with its end, for which all models have positions."""
         self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
-        if workers > 1 and self.device.type == "cpu":
+        if workers > 1 and self.device == "cpu":
             self.workers = Workers(self._work, workers, remedy="give a smaller --beam-size or --workers 1")
 
     @classmethod
@@ -116,7 +113,7 @@ class Translator(metaclass=_HintsAtOurNames):
         cls,
         path: File,
         *,
-        device: torch.device | str | None = None,
+        device: Any = None,
         precision: Precision = "auto",
         workers: int = 1,
         ensemble: Sequence[File] = (),
@@ -137,7 +134,8 @@ class Translator(metaclass=_HintsAtOurNames):
             raise UsageError("`ensemble` is a single path; write [path].")
         others = [Path(other) for other in ensemble]
         languages = checked_languages(languages)
-        loaded = load_ensemble([Path(path), *others], device=available_device(device), languages=languages)
+        name = device_name(device)
+        loaded = load_ensemble([Path(path), *others], _loader(name), languages=languages)
         translator = cls(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers)
         translator.path = Path(path)
         translator._loading = {"device": device, "precision": precision, "workers": workers, "ensemble": others}
@@ -189,6 +187,10 @@ class Translator(metaclass=_HintsAtOurNames):
         if self.workers:
             self.workers.close()
             self.workers = None
+
+    def interrupt_with(self, interrupter: Interrupter) -> None:
+        """Have each search ask this before its steps; call it before the worker processes start."""
+        self._work.interrupter = interrupter
 
     def translate(
         self,
@@ -402,7 +404,7 @@ class Translator(metaclass=_HintsAtOurNames):
         filled = [index for index, item in enumerate(inputs) if self._says_something(item.text, item.prepared)]
         encoded = self._encoded([inputs[index] for index in filled], config)
         rows = config.n_best if config.sample else config.beam_size
-        budget = (config.max_tokens or batch_tokens(self.model)) // rows
+        budget = (config.max_tokens or self.engines[0].batch_tokens) // rows
         batches = self._shared_out([len(sentence.source) + 1 for sentence in encoded], budget)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
         searched = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
@@ -475,6 +477,15 @@ class Translator(metaclass=_HintsAtOurNames):
         computed = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
         results = dict(zip(chain.from_iterable(batches), chain.from_iterable(computed), strict=True))
         return [results[index] for index in range(len(items))]
+
+
+def _loader(device: str) -> Callable[[Path], Directory]:
+    """Function that reads a model directory for a device: as arrays for a CPU."""
+    if device == "cpu":
+        return ArrayDirectory.load
+    from dragoman.storage.model_directory import ModelDirectory
+
+    return partial(ModelDirectory.load, device=device)
 
 
 def _check_window(window: int) -> None:

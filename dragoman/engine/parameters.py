@@ -1,13 +1,18 @@
 """The weights of a model: their names and shapes, which follow from its architecture, and what makes them usable."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dragoman.errors import DataError
 from dragoman.model.config import TransformerConfig
 
+GREATEST = 127
+"""Numbers in eight bits range from -127 to 127."""
+SCALE = ".scale"
+"""End of the names of scales in a file of weights."""
 Shape = tuple[int, ...]
 
 
@@ -34,21 +39,73 @@ def with_shared(config: TransformerConfig, weights: Mapping[str, np.ndarray]) ->
     return named
 
 
-def check(config: TransformerConfig, weights: Mapping[str, np.ndarray], *, origin: Path) -> None:
-    """Raise `DataError` that names a weight which is missing, superfluous, misshapen or not a finite number."""
+def are_numbers(weight: np.ndarray) -> bool:
+    """Whether a weight consists of finite numbers."""
+    return weight.dtype.kind == "f" and bool(np.isfinite(weight).all())
+
+
+def check(
+    config: TransformerConfig,
+    weights: Mapping[str, Any],
+    *,
+    origin: Path,
+    are_numbers: Callable[[Any], bool] = are_numbers,
+) -> None:
+    """Raise `DataError` that names a weight which is missing, superfluous, misshapen or not a finite number.
+
+    The weights are arrays, or with another `are_numbers` something else that has a shape.
+    """
     expected = shapes(config)
     if missing := sorted(expected.keys() - weights.keys()):
         raise DataError(f"{origin} lacks the weights '{missing[0]}' that config.json asks for; copy the model again.")
     if extra := sorted(weights.keys() - expected.keys()):
         raise DataError(f"{origin} has the weights '{extra[0]}' that config.json does not know; copy the model again.")
     for name, shape in expected.items():
-        if weights[name].shape != shape:
+        if tuple(weights[name].shape) != shape:
             raise DataError(
-                f"{origin} has '{name}' of shape {weights[name].shape}, but config.json describes "
+                f"{origin} has '{name}' of shape {tuple(weights[name].shape)}, but config.json describes "
                 f"{shape}; the two files belong to different models."
             )
-        if weights[name].dtype.kind != "f" or not np.isfinite(weights[name]).all():
+        if not are_numbers(weights[name]):
             raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
+
+
+def quantised(weight: np.ndarray, greatest: int = GREATEST) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix (rows, columns) as eight-bit integers, and the scale of each row by which they have to be multiplied."""
+    scale = np.abs(weight).max(1) / np.float32(greatest)
+    with np.errstate(invalid="ignore"):  # NaN stays NaN in the scale
+        whole = np.rint(weight / np.maximum(scale, np.finfo(np.float32).tiny)[:, None]).astype(np.int8)
+    return whole, scale
+
+
+def with_quantised_matrices(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Weights for a file: matrices as eight-bit integers, with their scales under the name of the matrix + `SCALE`."""
+    arrays = {}
+    for name, weight in weights.items():
+        if weight.ndim == 2:
+            arrays[name], arrays[name + SCALE] = quantised(weight)
+        else:
+            arrays[name] = weight
+    return arrays
+
+
+def restored(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Weights from a file as float32: the inverse of `with_quantised_matrices`, and numbers of other precisions.
+
+    What is neither stays as it is, for `check` to refuse.
+    """
+    weights = dict(arrays)
+    for name, whole in arrays.items():
+        scale = arrays.get(name + SCALE)
+        if scale is None or whole.dtype != np.int8 or scale.dtype != np.float32:
+            continue
+        if scale.shape == whole.shape[:1]:
+            weights[name] = whole * weights.pop(name + SCALE)[:, None]
+    for name, weight in weights.items():
+        if weight.dtype.kind == "f":
+            with np.errstate(over="ignore"):  # what is infinite then is refused
+                weights[name] = weight.astype(np.float32, copy=False)
+    return weights
 
 
 def _all_shapes(config: TransformerConfig) -> Iterator[tuple[str, Shape]]:

@@ -5,8 +5,9 @@ boolean, and True means "may be attended to".
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from dragoman.engine.parameters import with_shared
 from dragoman.model.config import TransformerConfig
 
 Array = np.ndarray
+LinearMap = Callable[[Array], Array]
+"""A `Linear`, or what computes the same in another precision."""
 
 
 def attention(query: Array, key: Array, value: Array, mask: Array | None = None) -> tuple[Array, Array]:
@@ -112,9 +115,9 @@ class Norm:
 class FeedForward:
     """max(0, x W1 + b1) W2 + b2, equation 2, or with another activation, or with a gate."""
 
-    inner: Linear
-    gate: Linear | None
-    outer: Linear
+    inner: LinearMap
+    gate: LinearMap | None
+    outer: LinearMap
     activation: str
 
     def __call__(self, x: Array) -> Array:
@@ -160,10 +163,10 @@ class KeyValues:
 class MultiHeadAttention:
     """Section 3.2.2: queries, keys and values projected to heads, attention in each, one output projection."""
 
-    query: Linear
-    key: Linear
-    value: Linear
-    output: Linear
+    query: LinearMap
+    key: LinearMap
+    value: LinearMap
+    output: LinearMap
     num_heads: int
     rotates: bool
     """Whether queries and keys are turned by their positions."""
@@ -200,13 +203,18 @@ class MultiHeadAttention:
 
 def rotate(heads: Array, offset: int) -> Array:
     """Turn each pair of features by an angle that grows with the position (RoFormer, arXiv 2104.09864)."""
-    angles = _angles(np.arange(offset, offset + heads.shape[2]), heads.shape[3], heads.shape[3])
+    angles = rotary_angles(offset, heads.shape[2], heads.shape[3])
     cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
     first, second = heads[..., 0::2], heads[..., 1::2]
     turned = np.empty_like(heads)
     turned[..., 0::2] = first * cos - second * sin
     turned[..., 1::2] = second * cos + first * sin
     return turned
+
+
+def rotary_angles(offset: int, length: int, width: int) -> Array:
+    """The angle (length, width / 2) of each pair of features of a head, at each position from `offset` on."""
+    return _angles(np.arange(offset, offset + length), width, width)
 
 
 def sinusoidal_positions(config: TransformerConfig, offset: int, length: int) -> Array:
@@ -227,6 +235,12 @@ def sinusoidal_positions(config: TransformerConfig, offset: int, length: int) ->
         else:
             table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
     return table[:, :width].astype(np.float32)
+
+
+@lru_cache(maxsize=8)
+def _first_positions(config: TransformerConfig, length: int) -> Array:
+    """`sinusoidal_positions` from the first one on, kept: a step of the decoder would compute a row each time."""
+    return sinusoidal_positions(config, 0, length)
 
 
 def _angles(positions: Array, width: int, span: int) -> Array:
@@ -258,7 +272,7 @@ class Embedding:
             return x + self.positions[offset:end]
         if self.config.positions == "rotary":
             return x
-        return x + sinusoidal_positions(self.config, offset, ids.shape[1])
+        return x + _first_positions(self.config, max(512, 1 << (end - 1).bit_length()))[offset:end]
 
 
 @dataclass(frozen=True)
@@ -305,11 +319,20 @@ class DecoderCache:
 class NumpyTransformer:
     """The encoder-decoder Transformer (figure 1) over arrays of weights."""
 
-    def __init__(self, config: TransformerConfig, weights: Mapping[str, Array]):
-        """`weights` are float32 arrays with the names and shapes of `dragoman.engine.parameters.shapes`."""
+    def __init__(
+        self,
+        config: TransformerConfig,
+        weights: Mapping[str, Array],
+        linear: Callable[[str], LinearMap] | None = None,
+    ):
+        """`weights` are float32 arrays with the names and shapes of `dragoman.engine.parameters.shapes`.
+
+        With `linear`, a function that returns the linear map of a name, they need not have those of linear maps.
+        """
         self.config = config
         self._weights = with_shared(config, weights)
-        self._source, self._target = self._embedding("encoder"), self._embedding("decoder")
+        self._linear = linear or self._exact_linear
+        self.embedded_source, self.embedded_target = self._embedding("encoder"), self._embedding("decoder")
         self._encoder = [self._layer(f"encoder.layers.{number}") for number in range(config.num_encoder_layers)]
         self._decoder = [self._layer(f"decoder.layers.{number}") for number in range(config.num_decoder_layers)]
         self._projection = self._linear("projection")
@@ -319,7 +342,7 @@ class NumpyTransformer:
 
     def encode(self, source_ids: Array, mask: Array) -> Array:
         """The memory (batch, src_len, d_model) of sources (batch, src_len); the mask hides padding."""
-        x, mask = self._source(source_ids), mask[:, None, None, :]
+        x, mask = self.embedded_source(source_ids), mask[:, None, None, :]
         for layer in self._encoder:
             x = layer.after(x, layer.self_attention.to_own(layer.before(x, 0), mask), 0)
             x = layer.after(x, layer.feed_forward(layer.before(x, 1)), 1)
@@ -340,7 +363,7 @@ class NumpyTransformer:
         """
         cache = cache or DecoderCache(len(self._decoder))
         past, length = cache.length, target_ids.shape[1]
-        x, memory_mask = self._target(target_ids, past), mask[:, None, None, :]
+        x, memory_mask = self.embedded_target(target_ids, past), mask[:, None, None, :]
         own_mask = causal_mask(length, past) if length > 1 else None
         for layer, own, of_memory in zip(self._decoder, cache.own, cache.memory, strict=True):
             x = layer.after(x, layer.self_attention.to_own(layer.before(x, 0), own_mask, own), 0)
@@ -361,7 +384,7 @@ class NumpyTransformer:
         return Embedding(self._weights[f"{stack}.embedding.table.weight"], positions, self.config)
 
     def _layer(self, name: str) -> Layer:
-        has_memory = f"{name}.cross_attention.query.weight" in self._weights
+        has_memory = name.startswith("decoder")
         return Layer(
             self._attention(f"{name}.self_attention", rotates=self.config.positions == "rotary"),
             self._attention(f"{name}.cross_attention", rotates=False) if has_memory else None,
@@ -379,7 +402,7 @@ class NumpyTransformer:
         query, key, value, output = (self._linear(f"{name}.{part}") for part in ("query", "key", "value", "output"))
         return MultiHeadAttention(query, key, value, output, self.config.num_heads, rotates)
 
-    def _linear(self, name: str) -> Linear:
+    def _exact_linear(self, name: str) -> Linear:
         return Linear(self._weights[f"{name}.weight"], self._weights.get(f"{name}.bias"))
 
     def _norm(self, name: str) -> Norm:

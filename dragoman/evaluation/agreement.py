@@ -145,7 +145,7 @@ def _scores(pairs: PairFile, config: RunConfig, tell: Callable[[str], None]) -> 
     """The score of each line, computed by one process a core, or on the GPU."""
     models = config.data.cleaning.models or ("", "")
     scorer = Scorer(models, (pairs.source_language, pairs.target_language), MOST_BYTES * config.data.max_length)
-    map_jobs = map_on_cores if scorer.forward.device.type == "cpu" else starmap
+    map_jobs = map_on_cores if scorer.forward.device == "cpu" else starmap
     scores = array("f")
     for chunk in map_jobs(scorer, _chunks(pairs)):
         scores.extend(chunk)

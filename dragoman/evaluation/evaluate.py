@@ -3,11 +3,14 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
+from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
@@ -16,6 +19,7 @@ from dragoman.evaluation.scores import score, scores_by_languages
 from dragoman.metrics import METRICS
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.device import choose_device
 from dragoman.text.characters import without_label
 
 
@@ -66,6 +70,13 @@ class Evaluation:
         if self.warnings:
             numbers["warnings"] = self.warnings
         return numbers
+
+
+def load_models(
+    paths: Sequence[str | Path], *, languages: tuple[str | None, str | None] = (None, None)
+) -> list[ModelDirectory]:
+    """Models in torch, on a GPU if there is one, that can translate together, see `load_ensemble`."""
+    return load_ensemble(paths, partial(ModelDirectory.load, device=choose_device()), languages=languages)
 
 
 def evaluate_pairs(

@@ -10,7 +10,7 @@ from torch import nn
 
 from dragoman.data.batching import Batch
 from dragoman.decoding.batch import batches_by_length
-from dragoman.decoding.ensemble import predictions
+from dragoman.decoding.torch_engine import predictions
 from dragoman.errors import DataError
 from dragoman.model import Transformer
 from dragoman.text.preprocessing import Preprocessor

@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int
 
-from dragoman.decoding.log_probs import LogProbs
-from dragoman.decoding.search import Hypothesis, Stepper
+from dragoman.decoding.search import Hypothesis
+from dragoman.engine.engine import Stepper
+from dragoman.engine.log_probs import LogProbs
 
 SHOWN_LOSERS = 5
 """Number of candidates that are recorded at each step although search dropped them: the best ones."""

@@ -18,7 +18,7 @@ from dragoman.config.section import section_in
 from dragoman.config.settings import Settings, merged
 from dragoman.data.bitext import Bitext
 from dragoman.errors import UsageError, did_you_mean
-from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
+from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
 from dragoman.model.config import Size, TransformerConfig
 from dragoman.runs.notebook import default_listener
 from dragoman.runs.plan import as_read_by, languages_for, plan_resume, plan_run
@@ -132,7 +132,6 @@ def evaluate(
 
     `pairs` are as those of `train`, and `options` those of `Translator.translate`, such as `beam_size`.
     """
-    from dragoman.decoding.ensemble import load_ensemble
     from dragoman.storage.validate import check_languages, decoding_defaults
 
     paths = [Path(model)] if isinstance(model, str | os.PathLike) else [Path(path) for path in model]
@@ -142,7 +141,7 @@ def evaluate(
         files = paths_of(pairs) or [str(write_pairs_of(pairs, Path(folder) / "pairs.jsonl"))]
         wanted = check_languages(paths[0], *languages, required=False)
         bitext = as_read_by(paths[0], Bitext.open(*files, languages=languages_for(paths[0], wanted)), wanted)
-        loaded = load_ensemble(paths, languages=languages)
+        loaded = load_models(paths, languages=languages)
         return evaluate_pairs(loaded, list(bitext), search=search, precision=precision, workers=workers)
 
 

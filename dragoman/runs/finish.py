@@ -7,8 +7,7 @@ from pathlib import Path
 
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
-from dragoman.decoding.ensemble import load_ensemble
-from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs
+from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
 from dragoman.evaluation.scores import scores_by_source
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
@@ -39,7 +38,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
 
     def score(path: Path, pairs: Pairs) -> Evaluation:
         return evaluate_pairs(
-            load_ensemble([path]),
+            load_models([path]),
             pairs,
             search=config.decoding,
             precision=config.training.precision,

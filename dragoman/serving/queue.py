@@ -253,7 +253,7 @@ class TranslationQueue:
 
         Call it before the worker processes of the translator start.
         """
-        self._stopper.watch(translator.model)
+        translator.interrupt_with(self._stopper)
 
     def submit(
         self,
@@ -471,7 +471,7 @@ class TranslationQueue:
             self._running[BATCHES] = batch
             self._batch_began = time.monotonic()
             self._batch_ends = max(unit.request.deadline for unit in batch)
-            self._stopper.begin(BATCHES, self._batch_ends)
+            self._stopper.begin_batch(BATCHES, self._batch_ends)
             requests = {unit.request for unit in batch}
             if any(request not in requests for request in self._waiting):
                 self._limit_running_batch()
@@ -525,7 +525,7 @@ class TranslationQueue:
                         continue
                     ends = request.deadline if lane == LASTING else min(request.deadline, now + ALONE)
                     self._running[lane] = [unit]
-                    self._stopper.begin(lane, ends)
+                    self._stopper.begin_batch(lane, ends)
                     return unit
                 if self._closing and not (self._waiting or any(self._running.values()) or any(self._alone.values())):
                     return None

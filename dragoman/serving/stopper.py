@@ -4,9 +4,6 @@ import mmap
 import struct
 import threading
 import time
-from typing import Any
-
-from dragoman.model import Transformer
 
 _NUMBER, _TIME = struct.Struct("q"), struct.Struct("d")
 _SIZE = _NUMBER.size + _TIME.size
@@ -27,16 +24,11 @@ class SearchStopper:
         self._shared = mmap.mmap(-1, lanes * _SIZE)  # processes that are forked share it
         self._thread = threading.local()
 
-    def watch(self, model: Transformer) -> None:
-        """Check before each step of this model whether its search is to stop."""
-        model.encoder.register_forward_pre_hook(self._remember_batch)
-        model.decoder.register_forward_pre_hook(self._check)
-
     def enter(self, lane: int) -> None:
         """Make the calling thread the one of this lane."""
         self._thread.lane = lane
 
-    def begin(self, lane: int, until: float) -> None:
+    def begin_batch(self, lane: int, until: float) -> None:
         """Begin a batch that may take `until` a time of `time.monotonic`. Searches of earlier batches stop."""
         (number,) = _NUMBER.unpack_from(self._shared, lane * _SIZE)
         self.stop(lane, until)
@@ -46,10 +38,12 @@ class SearchStopper:
         """Stop the searches of the lane's batch, now or at a time: each raises `Stopped` before its next step."""
         _TIME.pack_into(self._shared, lane * _SIZE + _NUMBER.size, until)
 
-    def _remember_batch(self, *_: Any) -> None:
+    def begin(self) -> None:
+        """A search of the batch of this thread's lane begins."""
         self._thread.batch, _until = self._state()
 
-    def _check(self, *_: Any) -> None:
+    def check(self) -> None:
+        """Raise `Stopped` if the last search of this thread is one of an earlier batch, or lasts too long."""
         batch, until = self._state()
         if getattr(self._thread, "batch", batch) != batch or time.monotonic() > until:
             raise Stopped

@@ -1,4 +1,4 @@
-"""Opens model.safetensors and checks that the file is whole, by its header. The caller reads the tensors.
+"""Reads model.safetensors as arrays, and checks by its header that the file is whole.
 
 The file is read, not mapped: the bytes that were verified must be those that are used, even if somebody copies another
 model over the file meanwhile. The format: https://huggingface.co/docs/safetensors.
@@ -15,6 +15,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dragoman.errors import DataError
 from dragoman.system.seals import checksum
 
@@ -23,11 +25,12 @@ SUMS = "checksums"
 several in any order."""
 HEADER = "header"
 """Key in these checksums: checksum of the list of tensors."""
-BYTES = {
-    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
-    "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1,
+TYPES = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16,
+    "F8_E4M3": np.uint8, "F8_E5M2": np.uint8,
+    "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_,
 }  # fmt: skip
-"""Bytes of a number in each format that tensors may have."""
+"""Types of arrays by the formats that tensors may have. numpy knows neither bfloat16 nor numbers of eight bits."""
 LARGEST_HEADER = 1 << 23
 """Most bytes before the weights."""
 
@@ -38,7 +41,7 @@ class StoredTensor:
 
     name: str
     dtype: str
-    """A key of `BYTES`."""
+    """A key of `TYPES`."""
     shape: tuple[int, ...]
     size: int
     """Bytes."""
@@ -54,6 +57,38 @@ class Header:
     """Checksums of the files of the model, by name; empty in files of other programs and of version 0.1.0."""
     begin: int
     """Position of the first tensor, in bytes."""
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """Content of a weights file."""
+
+    arrays: dict[str, np.ndarray]
+    """Each array has memory of its own; bfloat16 became float32, without any loss."""
+    checksum: str
+    """Checksum of the tensors as they were read."""
+    sums: dict[str, str]
+    """Checksums that the file names for itself and the other files; empty in files without them."""
+
+
+def read_weights(path: Path) -> StoredWeights:
+    """Read a whole file. Raises `DataError` as `opened` does."""
+    arrays = {}
+    total = ""
+    with opened(path) as (file, header):
+        for entry in header.tensors:
+            array: np.ndarray = np.empty(entry.shape, TYPES[entry.dtype])
+            content = array.reshape(-1).view(np.uint8).data
+            if file.readinto(content) != entry.size:
+                raise ValueError(f"'{entry.name}' ends too early")
+            total = checksum(content, total)
+            arrays[entry.name] = _from_bfloat16(array) if entry.dtype == "BF16" else array
+    return StoredWeights(arrays, total or checksum(b""), header.sums)
+
+
+def _from_bfloat16(halves: np.ndarray) -> np.ndarray:
+    """Numbers in bfloat16, which are the upper halves of those in float32."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 @contextmanager
@@ -94,7 +129,8 @@ def _read_header(file: BufferedReader, size: int) -> Header:
         start, end = entry["data_offsets"]
         if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
             raise ValueError(f"'{name}' has a size that is no number")
-        if dtype not in BYTES or start != begin or end - start != BYTES[dtype] * math.prod(shape):
+        known = dtype in TYPES
+        if not known or start != begin or end - start != np.dtype(TYPES[dtype]).itemsize * math.prod(shape):
             raise ValueError(f"'{name}' is not where its size says")
         tensors.append(StoredTensor(name, dtype, shape, end - start))
         begin = end

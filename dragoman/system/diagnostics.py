@@ -104,7 +104,7 @@ def check_threads(threads: int, *, cores: int, wanted: str | None) -> Diagnosis:
 
 def check_kernels() -> Diagnosis:
     """Tells whether the kernels for CPUs were compiled. Translating works without them, and takes longer."""
-    from dragoman.model.fast import library
+    from dragoman.native import library
 
     if library.compiled():
         return Diagnosis("kernels", "compiled")

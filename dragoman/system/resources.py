@@ -7,6 +7,7 @@ import ctypes
 import gc
 import multiprocessing
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,12 @@ def cores() -> int:
     """Number of cores that this process may keep busy: those it is bound to, or fewer if its container has a quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([bound, *_quotas()]))
+
+
+def processor_has(flag: str) -> bool:
+    """Whether Linux says that the processor has instructions of this name, such as avx2; False elsewhere."""
+    flags = re.search(r"^flags\s*:(.*)$", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return flags is not None and flag in flags[1].split()
 
 
 def started_together() -> tuple[int, int]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.search import Hypothesis
+from dragoman.engine.log_probs import ArrayLogProbs
 
 BOS = 2
 EVERYTHING = 89  # a beam wider than the 85 hypotheses of at most 3 out of 5 tokens

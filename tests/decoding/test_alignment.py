@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding.alignment import links, pharaoh, word_giving_attention, words
+from dragoman.decoding.alignment import links, pharaoh, words
 from dragoman.decoding.batch import BatchWork
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.text.tokenizers.placeholders import SLOTS, Prepared, mask, unmask
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -63,10 +64,11 @@ def test_words_are_what_spaces_separate(tokenizer: Tokenizer, text: str) -> None
 def test_a_batch_is_aligned_as_each_pair_alone(model: Transformer, tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_batch(TEXTS)
     pairs = [(source, target, Prepared("")) for source, target in zip(ids, ids[::-1], strict=True)]
-    found = BatchWork([model], tokenizer, tokenizer).align(pairs)
+    engine = TorchEngine(model)
+    found = BatchWork([engine], tokenizer, tokenizer).align(pairs)
     for links_, (source, target, _), text in zip(found, pairs, TEXTS[::-1], strict=True):
-        weights = word_giving_attention(model, torch.tensor([[*source, 3]]), torch.tensor([[2, *target]]))
-        assert links_ == links(weights[0].numpy(), words(tokenizer, source), words(tokenizer, target))
+        weights = engine.attention(np.array([[*source, 3]]), np.array([[2, *target]]))
+        assert links_ == links(weights[0], words(tokenizer, source), words(tokenizer, target))
         linked = [target_word for _, target_word in links_]
         assert linked == sorted(set(linked))
         assert not linked or linked[-1] < len(text.split())

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.decoding.ensemble import EnsembleStepper, mean_of_probabilities
+from dragoman.decoding.ensemble import EnsembleStepper
 from dragoman.decoding.search import Beams, SearchOptions, beam_search
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
@@ -35,11 +35,6 @@ def test_several_models_search_like_one_with_their_mean_probabilities() -> None:
     found = beam_search(EnsembleStepper([Chain(table) for table in tables]), Beams(3, options))
     for group, expected in zip(found, beam_search(Chain(mean), Beams(3, options)), strict=True):
         agree(group, expected)
-
-
-def test_the_mean_of_impossible_tokens_is_impossible() -> None:
-    rows = [torch.tensor([-torch.inf, 0.0]), torch.tensor([-torch.inf, -torch.inf])]
-    assert mean_of_probabilities(rows).exp().tolist() == [0.0, 0.5]
 
 
 @pytest.mark.slow

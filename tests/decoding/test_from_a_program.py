@@ -15,9 +15,9 @@ import dragoman
 from dragoman import SentenceCut, Translator
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.decoding.precision import INT8, Precision
+from dragoman.engine.int8 import can_quantise
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
-from dragoman.model.fast.int8 import can_quantise, is_int8
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import PRECISIONS, available_device
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -113,13 +113,13 @@ def test_sentences_that_were_cut_are_warnings_that_name_the_text(translator: Tra
 def test_it_is_loaded_anew_from_its_folder_in_another_process(translator: Translator, model: Path) -> None:
     loaded = pickle.loads(pickle.dumps(translator))
     assert (loaded.path, loaded.languages) == (model, ("en", "fr")) == (translator.path, translator.languages)
-    assert is_int8(loaded.model) == is_int8(translator.model)
+    assert loaded.precision == translator.precision
     assert loaded.translate(TEXTS, beam_size=2) == translator.translate(TEXTS, beam_size=2)
     in_memory = Translator(ModelDirectory.load(model))
     with pytest.raises(TypeError, match="from a model in memory"):
         pickle.dumps(in_memory)
-    assert copy.copy(in_memory).model is in_memory.model
-    assert copy.copy(translator).model is translator.model
+    assert copy.copy(in_memory).engines is in_memory.engines
+    assert copy.copy(translator).engines is translator.engines
 
 
 def test_it_says_what_it_is(translator: Translator, model: Path) -> None:
@@ -134,8 +134,8 @@ def test_it_says_what_it_is(translator: Translator, model: Path) -> None:
 
 
 def test_eight_bits_are_the_default_where_they_hold(translator: Translator, model: Path) -> None:
-    assert is_int8(translator.model) == can_quantise(translator.model.config)
-    assert not is_int8(Translator.load(model, device="cpu", precision="float32").model)
+    assert translator.precision == ("int8" if can_quantise(translator.engines[0].config) else "float32")
+    assert Translator.load(model, device="cpu", precision="float32").precision == "float32"
     assert {*get_args(Precision)} == {"auto", INT8, *PRECISIONS}
     with pytest.raises(UsageError, match="'fp16' is unknown; choose auto, float32, bfloat16 or int8"):
         Translator.load(model, precision="fp16")  # type: ignore[arg-type]

@@ -9,9 +9,10 @@ import torch
 
 from dragoman.cli.files import read_glossary, read_terms
 from dragoman.decoding.glossary import MOST_OCCURRENCES, ForbiddenTerms, Glossary
-from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.rules import RuledStepper
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.engine.engine import Stepper
+from dragoman.engine.log_probs import ArrayLogProbs
 from dragoman.errors import DataError
 from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 

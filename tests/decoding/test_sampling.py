@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.sampling import Sampler, random_numbers
 from dragoman.decoding.search import SearchOptions, greedy_search
+from dragoman.engine.log_probs import ArrayLogProbs
 from tests.decoding.chains import BOS, Chain, all_hypotheses, chains
 
 DRAWS = 10_007

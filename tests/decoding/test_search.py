@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.engine.log_probs import ArrayLogProbs
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from dragoman.decoding.batch import Sentence, batches_by_length
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search
-from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.torch_engine import TorchStepper
 from dragoman.decoding.translator import Translation, Translator
 from dragoman.errors import DataError, DragomanError, SentenceCut
 from dragoman.model import Transformer, TransformerConfig
@@ -212,11 +212,11 @@ def test_of_many_sentences_nearly_all_are_the_same_alone_and_in_a_batch(untaught
 
 @torch.inference_mode()
 def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
-    tokenizer, config = untaught.source_tokenizer, untaught.model.config
+    tokenizer, config = untaught.source_tokenizer, untaught.engines[0].model.config
     asked = sentences(11)
     for text, translation in zip(asked, untaught.translate(asked, beam_size=1, max_copies=0, split=False), strict=True):
         ids = tokenizer.encode(text)
-        stepper = ModelStepper(untaught.model, torch.tensor([[*ids, config.eos_id]]))
+        stepper = TorchStepper(untaught.engines[0].model, torch.tensor([[*ids, config.eos_id]]))
         ((best,),) = beam_search(stepper, Beams(1, SearchOptions([2 * len(ids) + 20], 2, 3)))
         assert translation.text == tokenizer.decode(best.tokens)
         assert translation.log_prob == pytest.approx(best.log_prob, abs=1e-4)
@@ -227,7 +227,7 @@ def test_greedy_is_a_beam_of_one(untaught: Translator) -> None:
 @pytest.mark.parametrize(("beam_size", "penalty"), [(1, 1.0), (3, 0.0), (5, 0.6)])
 @torch.no_grad()
 def test_scores_are_those_of_the_forward_pass(untaught: Translator, beam_size: int, penalty: float) -> None:
-    tokenizer, model = untaught.target_tokenizer, untaught.model
+    tokenizer, model = untaught.target_tokenizer, untaught.engines[0].model
     asked = sentences(17)
     groups = untaught.search(asked, beam_size=beam_size, length_penalty=penalty)
     for text, group in zip(asked, groups, strict=True):
@@ -327,7 +327,7 @@ def test_workers_may_be_forked_in_a_program_whose_threads_translate(untaught: Tr
         others = [threads.submit(translate_on) for _ in range(2)]
         try:
             for _ in range(3):
-                directory = ModelDirectory(untaught.model, tokenizer, tokenizer)
+                directory = ModelDirectory(untaught.engines[0].model, tokenizer, tokenizer)
                 with Translator(directory, workers=2) as translator:
                     assert [each.text for each in translator.translate(texts)] == wanted
         finally:
@@ -353,15 +353,15 @@ def test_workers_get_equally_many_batches_of_equal_size(untaught: Translator, wo
 @pytest.mark.parametrize(("beam_size", "max_tokens"), [(1, 101), (3, 101), (5, 4096), (7, 3)])
 def test_batches_keep_to_their_budget(untaught: Translator, beam_size: int, max_tokens: int) -> None:
     shapes = []
-    hook = untaught.model.encoder.register_forward_hook(lambda _, args, __: shapes.append(args[0]))
+    hook = untaught.engines[0].model.encoder.register_forward_hook(lambda _, args, __: shapes.append(args[0]))
     asked = sentences(13)
     untaught.translate(asked, beam_size=beam_size, max_tokens=max_tokens, split=False)
     hook.remove()
     assert sum(len(ids) for ids in shapes) == len(asked)
     for ids in shapes:
         assert len(ids) == 1 or ids.numel() * beam_size <= max_tokens
-        assert (ids != untaught.model.config.pad_id).any(dim=0).all(), "a column of mere padding"
-    lengths = [int(n) for ids in shapes for n in (ids != untaught.model.config.pad_id).sum(dim=1)]
+        assert (ids != untaught.engines[0].model.config.pad_id).any(dim=0).all(), "a column of mere padding"
+    lengths = [int(n) for ids in shapes for n in (ids != untaught.engines[0].model.config.pad_id).sum(dim=1)]
     assert lengths == sorted(lengths, reverse=True)
 
 
@@ -371,7 +371,7 @@ def test_batches_keep_to_their_budget(untaught: Translator, beam_size: int, max_
 @pytest.mark.slow
 def test_a_loaded_translator_says_the_same(taught: Translator, tmp_path: Path) -> None:
     tokenizer = taught.source_tokenizer
-    ModelDirectory(taught.model, tokenizer, tokenizer, "en", "fr").save(tmp_path / "model")
+    ModelDirectory(taught.engines[0].model, tokenizer, tokenizer, "en", "fr").save(tmp_path / "model")
     asked = [source for source, _ in PAIRS]
     for path in (tmp_path / "model", str(tmp_path / "model")):
         loaded = Translator.load(path, device="cpu")
@@ -391,7 +391,7 @@ def test_source_and_target_may_have_tokenizers_of_their_own(tokenizer: Tokenizer
 
 def test_half_precision_gives_finite_scores(untaught: Translator) -> None:
     tokenizer = untaught.source_tokenizer
-    halved = Translator(ModelDirectory(untaught.model, tokenizer, tokenizer), precision="bfloat16")
+    halved = Translator(ModelDirectory(untaught.engines[0].model, tokenizer, tokenizer), precision="bfloat16")
     for beam_size in (1, 3):
         for translation in halved.translate(sentences(5), beam_size=beam_size):
             assert math.isfinite(translation.score)
@@ -449,8 +449,12 @@ def test_a_model_that_has_diverged_is_no_crash(tokenizer: Tokenizer, beam_size: 
         lambda t: t.translate(["Yes."], beam_size=0),
         lambda t: t.translate(["Yes."], beam_size=-1),
         lambda t: list(t.stream(["Yes."], window=0)),
-        lambda t: Translator(ModelDirectory(t.model, t.source_tokenizer, t.target_tokenizer), precision="int8"),
-        lambda t: Translator(ModelDirectory(t.model, t.source_tokenizer, t.target_tokenizer), precision="float99"),
+        lambda t: Translator(
+            ModelDirectory(t.engines[0].model, t.source_tokenizer, t.target_tokenizer), precision="int8"
+        ),
+        lambda t: Translator(
+            ModelDirectory(t.engines[0].model, t.source_tokenizer, t.target_tokenizer), precision="float99"
+        ),
         lambda t: t.translate("Yes."),  # one sentence, not four of a letter each
     ],
     ids=["beam 0", "beam -1", "window 0", "precision int8", "precision float99", "bare text"],
@@ -529,7 +533,9 @@ def test_translations_have_whole_characters(beam_size: int) -> None:
 
 def test_capitals_title_case_and_lower_case_are_translated_as_usual(taught: Translator, tokenizer: Tokenizer) -> None:
     table = CaseTable.learn([*list(TARGETS)[:7], "Now the dog and a black cat."] * 2)
-    translator = Translator(ModelDirectory(taught.model, tokenizer, tokenizer, style=SourceStyle(case=table)))
+    translator = Translator(
+        ModelDirectory(taught.engines[0].model, tokenizer, tokenizer, style=SourceStyle(case=table))
+    )
     for source, target in PAIRS[2:4] + PAIRS[6:7]:
         texts = [source, source.upper(), source.title(), source.lower()]
         found = translator.translate(texts, beam_size=2, alignments=True)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dragoman.data.batching import Batch
-from dragoman.decoding import ensemble
+from dragoman.engine import engine
 from dragoman.errors import DataError
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
@@ -126,7 +126,7 @@ def test_slices_bound_the_logits_and_change_no_result(monkeypatch, rows):
     complete = token_statistics([model], [batch])
     sizes = []
     model.projection.register_forward_hook(lambda module, given, out: sizes.append(len(out)))
-    monkeypatch.setattr(ensemble, "_SLICE_ELEMENTS", rows * TARGET_VOCAB)
+    monkeypatch.setattr(engine, "SLICE_ELEMENTS", rows * TARGET_VOCAB)
     sliced = token_statistics([model], [batch])
     assert sum(sizes) == complete.num_tokens
     assert max(sizes) <= rows

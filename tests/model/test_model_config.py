@@ -12,7 +12,7 @@ from torch import Tensor
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.config import PRESETS
 from dragoman.model.dropout import Dropout
-from dragoman.model.fast import library
+from dragoman.native import library
 from dragoman.training.optimizer import eager
 from tests.model.variants import build, sentences, small_config
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from dragoman.decoding.log_probs import ArrayLogProbs
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.engine.log_probs import ArrayLogProbs
 from dragoman.report.search_tree import SHOWN_LOSERS, SearchRecorder, SearchTree
 
 BOS, EOS, VOCAB, LIMIT = 2, 3, 17, 11

@@ -97,7 +97,9 @@ def test_what_nobody_waits_for_is_not_translated(queue):
 def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
     translator, steps, go_on = Translator(small_model()), [], threading.Event()
     with torch.no_grad():
-        translator.model.projection.bias[EOS_ID] = -1_000.0  # so each translation has all steps that it may have
+        translator.engines[0].model.projection.bias[
+            EOS_ID
+        ] = -1_000.0  # so each translation has all steps that it may have
     text, sure = "The old house. " * 4, {"split": False, "max_copies": 0, "beam_size": 1}
     config = DecodingConfig(**sure)
     all_steps = len(translator.search([text], config)[0][0].tokens)
@@ -107,7 +109,7 @@ def test_a_batch_is_stopped_between_two_steps_when_nobody_waits_for_it(queue):
         if len(steps) == 3:
             go_on.wait(30)
 
-    translator.model.decoder.register_forward_pre_hook(step)
+    translator.engines[0].model.decoder.register_forward_pre_hook(step)
     queue.watch(translator)
 
     def begun(number):

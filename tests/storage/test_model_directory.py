@@ -13,7 +13,8 @@ import torch
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UnverifiedModel
-from dragoman.storage import model_directory
+from dragoman.storage import directory as directory_module
+from dragoman.storage import weights_file
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.validate import check_files, decoding_defaults
 from dragoman.text.preprocessing import SourceStyle
@@ -225,8 +226,8 @@ def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, 
     file = models[0] / "model.safetensors"
     own, other = file.read_bytes(), (models[1] / "model.safetensors").read_bytes()
     wanted = ModelDirectory.load(models[0]).model.state_dict()
-    opened = model_directory.opened
-    monkeypatch.setattr(model_directory, "REPLACING", 0.0)
+    opened = weights_file.opened
+    monkeypatch.setattr(directory_module, "REPLACING", 0.0)
     for content in (other, own[: len(own) // 2], own[:9], b""):
 
         @contextmanager
@@ -238,7 +239,7 @@ def test_a_model_that_is_overwritten_while_it_loads_is_whole_or_refused(models, 
 
         file.write_bytes(own)
         with monkeypatch.context() as patch:
-            patch.setattr(model_directory, "opened", overwritten)
+            patch.setattr(weights_file, "opened", overwritten)
             with pytest.raises(DataError):
                 ModelDirectory.load(models[0])
     file.write_bytes(own)

@@ -46,7 +46,7 @@ def endless() -> Translator:
     """One whose translations all have as many tokens as they may."""
     translator = Translator(small_model())
     with torch.no_grad():
-        translator.model.projection.bias[EOS_ID] = -1_000.0
+        translator.engines[0].model.projection.bias[EOS_ID] = -1_000.0
     return translator
 
 
@@ -69,7 +69,7 @@ def test_a_text_is_translated_in_units_with_the_result_that_a_translator_gives(q
 )
 def test_a_long_unit_or_prefix_stops_nobody(queue, text, prefix):
     translator, begun = endless(), threading.Event()
-    translator.model.decoder.register_forward_pre_hook(lambda *_: begun.set())
+    translator.engines[0].model.decoder.register_forward_pre_hook(lambda *_: begun.set())
     queue.watch(translator)
     long = queue.submit(translator, [text], WHOLE, seconds=600, prefixes=[prefix])
     assert begun.wait(30)
@@ -89,7 +89,7 @@ def test_a_batch_that_takes_too_long_makes_place_and_is_done_again(queue):
         begun.set()
         time.sleep(0.02)
 
-    translator.model.decoder.register_forward_pre_hook(slow_step)
+    translator.engines[0].model.decoder.register_forward_pre_hook(slow_step)
     queue.watch(translator)
     slow = queue.submit(translator, [text], WHOLE, seconds=600)
     assert begun.wait(30)
@@ -106,7 +106,7 @@ def test_a_unit_whose_time_is_over_is_stopped(queue):
         steps.append(1)
         time.sleep(0.05)
 
-    translator.model.decoder.register_forward_pre_hook(slow_step)
+    translator.engines[0].model.decoder.register_forward_pre_hook(slow_step)
     queue.watch(translator)
     for text in ("The old house. " * 9, "The old house. " * LONG):
         steps.clear()

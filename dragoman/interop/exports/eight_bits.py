@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.decoding.precision import INT8, ready
+from dragoman.decoding.precision import INT8
+from dragoman.engine.int8 import can_quantise
 from dragoman.interop.exports.proof import EngineTranslation
 from dragoman.interop.exports.proof import search as own_search
-from dragoman.model.fast.int8 import can_quantise
+from dragoman.storage.directory import ArrayDirectory
 from dragoman.storage.model_directory import ModelDirectory
 
 
@@ -19,8 +20,6 @@ def search(
     folder: Path, directory: ModelDirectory, sources: Sequence[list[int]], *, beam_size: int, length_penalty: float
 ) -> list[EngineTranslation]:
     """Translate with the written model, in eight bits if this machine can, else with the rounded weights."""
-    written = ModelDirectory.load(folder)
+    written = ArrayDirectory.load(folder).speaking(*directory.languages)
     precision = INT8 if can_quantise(written.model.config) else "float32"
-    written.model = ready(written.model, precision)
-    written = written.speaking(*directory.languages)
-    return own_search(written, sources, beam_size=beam_size, length_penalty=length_penalty)
+    return own_search(written, sources, beam_size=beam_size, length_penalty=length_penalty, precision=precision)

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.data.batching import padded
-from dragoman.decoding.log_probs import ArrayLogProbs, LogProbs
+from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
 from dragoman.interop.exports.engine_files import write_script, write_tokenizers
 from dragoman.interop.exports.onnx_graph import decoder_graph, encoder_graph
 from dragoman.interop.exports.proof import BATCH, EngineTranslation, ScoreBeams, search_with

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-
 from dragoman.data.batching import padded
+from dragoman.decoding.precision import engine_of
 from dragoman.decoding.rules import Never, RuledStepper
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, Stepper, beam_search, greedy_search, length_limit
-from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search, length_limit
+from dragoman.engine.engine import Stepper
 from dragoman.interop.exports.engine_files import LONGEST
-from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.directory import Directory
 
 BATCH = 16
 """Number of sentences that are translated together."""
@@ -41,21 +40,22 @@ class FirstBeams(ScoreBeams):
         return math.inf
 
 
-@torch.inference_mode()
 def search(
-    directory: ModelDirectory,
+    directory: Directory,
     sources: Sequence[list[int]],
     *,
     beam_size: int,
     length_penalty: float,
     beams: type[Beams] = Beams,
+    precision: str = "float32",
 ) -> list[EngineTranslation]:
-    """Translate sources of token ids with Dragoman's model and search, in float32."""
+    """Translate sources of token ids with Dragoman's model and search."""
+    engine = engine_of(directory.model, precision)
     special = directory.source_tokenizer.closing
     translations = []
     for start in range(0, len(sources), BATCH):
         batch = sources[start : start + BATCH]
-        stepper = ModelStepper(directory.model, padded(batch, special))
+        stepper = engine.stepper(padded(batch, special).numpy())
         translations += search_with(
             stepper, directory, batch, beam_size=beam_size, length_penalty=length_penalty, beams=beams
         )
@@ -64,7 +64,7 @@ def search(
 
 def search_with(
     stepper: Stepper,
-    directory: ModelDirectory,
+    directory: Directory,
     sources: Sequence[list[int]],
     *,
     beam_size: int,
@@ -86,13 +86,13 @@ def search_with(
     return [EngineTranslation(group[0].tokens, group[0].score) for group in groups]
 
 
-def translation_limit(directory: ModelDirectory, source: Sequence[int | str]) -> int:
+def translation_limit(directory: Directory, source: Sequence[int | str]) -> int:
     """Most tokens of a translation of `source`, by the rule of Dragoman's search and the positions that are written."""
     begin_ids = directory.target_tokenizer.begin_ids
     return min(length_limit(source) + len(begin_ids), position_limit(directory))
 
 
-def position_limit(directory: ModelDirectory) -> int:
+def position_limit(directory: Directory) -> int:
     """Most tokens of a sentence that all engines have positions for."""
     return directory.model.config.max_length or LONGEST
 

@@ -13,9 +13,9 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.model.attention import Keys, Mask, Queries
 from dragoman.model.dropout import Dropout
-from dragoman.model.fast import library
 from dragoman.model.fast.dropout import Draws
 from dragoman.model.fast.memory import pointer, takes
+from dragoman.native import library
 
 LONGEST = 512
 """Most keys that the library takes: a row must fit on the stack. With more, matrix products are worth their copies."""

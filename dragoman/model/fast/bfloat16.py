@@ -16,10 +16,10 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.model.attention import Keys, Mask, Queries
 from dragoman.model.dropout import Dropout
-from dragoman.model.fast import library
 from dragoman.model.fast.attention import LONGEST
 from dragoman.model.fast.dropout import Draws
-from dragoman.model.fast.library import LANES
+from dragoman.native import library
+from dragoman.native.library import LANES
 
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 

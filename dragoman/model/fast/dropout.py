@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.model.fast import library
 from dragoman.model.fast.memory import pointer, takes
+from dragoman.native import library
 
 
 def can_drop(x: Tensor, *_: object) -> bool:

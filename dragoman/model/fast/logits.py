@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.model.fast import library
 from dragoman.model.fast.memory import takes
+from dragoman.native import library
 
 
 def can_log_softmax(logits: Float[Tensor, "rows vocab"], out: Float[Tensor, "rows vocab"]) -> bool:

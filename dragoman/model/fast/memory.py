@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from dragoman.model.fast import library
+from dragoman.native import library
 
 
 def takes(x: Tensor) -> bool:

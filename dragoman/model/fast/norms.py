@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dragoman.model.fast import library
 from dragoman.model.fast.memory import pointer, takes
+from dragoman.native import library
 
 
 class _NormStruct(ctypes.Structure):

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dragoman.model.attention import Queries
-from dragoman.model.fast import library
 from dragoman.model.fast.memory import takes
+from dragoman.native import library
 
 
 def can_rotate(heads: Queries, *_: object) -> bool:

@@ -16,8 +16,9 @@ from dragoman.data.pair_file import PairFile
 from dragoman.data.preparation import prepare
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.soft_targets import BYTES, TOP, SoftTargetStore
-from dragoman.decoding.ensemble import distributions, load_ensemble
+from dragoman.decoding.torch_engine import distributions
 from dragoman.errors import UsageError
+from dragoman.evaluation.evaluate import load_models
 from dragoman.runs.synthetic.context import SyntheticRunContext
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import check_files
@@ -84,7 +85,7 @@ class Teachers:
         batches = TokenBatches(sources, targets, max_tokens=AT_ONCE, seed=0, special=special)
         check_space(folder, (int(targets.ends[-1]) + len(targets)) * TOP * BYTES)
         store = SoftTargetStore.create(folder, targets.ends)
-        models = [directory.model for directory in load_ensemble(self.paths)]
+        models = [directory.model for directory in load_models(self.paths)]
         device = next(models[0].parameters()).device
         scored = 0
         for rows in batches.plan(0):

@@ -9,8 +9,8 @@ import torch
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.batch import Sentence
-from dragoman.decoding.ensemble import predictions
 from dragoman.decoding.search import Beams, SearchOptions, beam_search, greedy_search
+from dragoman.decoding.torch_engine import predictions
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.storage.model_directory import ModelDirectory
 

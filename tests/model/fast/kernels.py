@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dragoman.model.attention import attention
 from dragoman.model.dropout import Dropout
-from dragoman.model.fast import library
+from dragoman.native import library
 
 NO_DROPOUT = Dropout(0.0)
 TOLERANCE = {torch.float32: 3e-6, torch.bfloat16: 2e-2}

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from dragoman.model.attention import attend, causal_mask
-from dragoman.model.fast import library
 from dragoman.model.fast.attention import LONGEST, MaskedSoftmaxDropout, can_attend, single_pass_attention
 from dragoman.model.fast.dropout import Draws
+from dragoman.native import library
 from tests.model.fast.kernels import NO_DROPOUT, TOLERANCE, dropped, every_precision, exact, heads, needs_library
 
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from dragoman.model.fast import library
 from dragoman.model.fast.logits import exponentiate
 from dragoman.model.transformer import log_softmax
+from dragoman.native import library
 from tests.model.fast.kernels import every_precision, needs_library
 
 

@@ -17,7 +17,7 @@ from dragoman.data.batching import Position
 from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding import translator as translator_module
-from dragoman.decoding.precision import ready
+from dragoman.decoding.precision import engine_of
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.runs.synthetic import pieces
@@ -62,7 +62,7 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     teacher, data, dragoman, tmp_path, monkeypatch
 ):
     # A teacher with random weights says something else with every rounding.
-    monkeypatch.setattr(translator_module, "ready", lambda model, _: ready(model, "float32"))
+    monkeypatch.setattr(translator_module, "engine_of", lambda model, _: engine_of(model, "float32"))
     other = save_model(tmp_path / "other", seed=11)
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--references", 0.25]
     code, out, err = dragoman(*command, "--json", *SMALL)

@@ -1,4 +1,11 @@
-"""A model in torch as a `Stepper`: the source is encoded once, each step adds one token to every row."""
+"""An engine over a model in torch: for GPUs, for half precision, and for models that are being trained.
+
+It is the only file for translating that imports torch. What it computes stays on its device; a search gets answers.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -6,11 +13,57 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.decoding.log_probs import ArrayLogProbs, LogProbs, Rows, Tokens
+from dragoman.engine.engine import (
+    BATCH_TOKENS,
+    SourceIds,
+    Stepper,
+    TargetIds,
+    remaining_memory,
+    slice_length,
+    suitable_batch,
+)
+from dragoman.engine.log_probs import ArrayLogProbs, LogProbs, Rows, Tokens
 from dragoman.model import Transformer
+from dragoman.model.attention import AttentionMaps
 
 
-class ModelStepper:
+class TorchEngine:
+    """A model in torch, on the device and in the precision that it has."""
+
+    def __init__(self, model: Transformer):
+        self.model, self.config = model, model.config
+        weight = model.projection.weight
+        self.device, self.precision = weight.device, str(weight.dtype).removeprefix("torch.")
+
+    @property
+    def batch_tokens(self) -> int:
+        return suitable_batch(self.config, BATCH_TOKENS)
+
+    def stepper(self, source_ids: SourceIds) -> Stepper:
+        return TorchStepper(self.model, self._there(source_ids))
+
+    def distributions(
+        self, source_ids: SourceIds, target_ids: TargetIds, counts: Bool[np.ndarray, "batch tgt_len"]
+    ) -> Iterator[LogProbs]:
+        with torch.inference_mode():
+            states = self.model.states(self._there(source_ids), self._there(target_ids))[self._there(counts)]
+        for part in states.split(slice_length(self.config)):
+            with torch.inference_mode():
+                log_probs = self.model.project(part).log_softmax(-1, dtype=torch.float32)
+            yield log_probs_of(log_probs)
+
+    @torch.inference_mode()
+    def attention(self, source_ids: SourceIds, target_ids: TargetIds) -> Float[np.ndarray, "batch tgt_len src_len"]:
+        maps = AttentionMaps(encoder=None, decoder=None)  # only cross-attention is looked at
+        self.model.states(self._there(source_ids), self._there(target_ids), maps=maps)
+        chosen = [layer.weights.float().mean(1) for layer in maps.cross[1:-1] or maps.cross]
+        return torch.stack(chosen).mean(0).cpu().numpy()
+
+    def _there(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+
+class TorchStepper:
     """Decodes `model` step by step; rows of one sentence share its memory."""
 
     @torch.inference_mode()
@@ -38,28 +91,16 @@ class ModelStepper:
 
     @torch.inference_mode()
     def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
-        sentences = self.sentences[rows]
-        memory_rows = None  # all rows of the memory are kept
-        if not np.array_equal(sentences, self.sentences):
-            begins = np.diff(sentences, prepend=-1) != 0
-            remaining, self.sentences = sentences[begins], begins.cumsum() - 1
-            if not np.array_equal(remaining, np.arange(len(self.memory))):
-                memory_rows = torch.from_numpy(remaining).to(self.device)
-                self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
+        self.sentences, remaining = remaining_memory(self.sentences[rows], len(self.memory))
+        memory_rows = None if remaining is None else torch.from_numpy(remaining).to(self.device)
+        if memory_rows is not None:
+            self.memory, self.source_mask = self.memory[memory_rows], self.source_mask[memory_rows]
         self.cache.reorder(torch.from_numpy(rows).to(self.device), memory_rows)
 
 
 def log_probs_of(tensor: Float[Tensor, "rows vocab"]) -> LogProbs:
     """Log-probabilities in float32, on the device where they are; an array shares their memory."""
     return ArrayLogProbs(tensor.numpy()) if tensor.device.type == "cpu" else TensorLogProbs(tensor)
-
-
-def tensor_of(log_probs: LogProbs) -> Float[Tensor, "rows vocab"]:
-    """The inverse of `log_probs_of`."""
-    if isinstance(log_probs, TensorLogProbs):
-        return log_probs.tensor
-    assert isinstance(log_probs, ArrayLogProbs)
-    return torch.from_numpy(log_probs.array)
 
 
 class TensorLogProbs:
@@ -115,6 +156,10 @@ class TensorLogProbs:
         less = torch.from_numpy(amounts).to(copy)
         return TensorLogProbs(copy.index_put(self._there(at_rows, tokens), -less, accumulate=True))
 
+    @torch.inference_mode()
+    def averaged(self, others: Sequence["TensorLogProbs"]) -> "TensorLogProbs":
+        return TensorLogProbs(mean_of_probabilities([self.tensor, *(other.tensor for other in others)]))
+
     def _there(self, *indices: np.ndarray) -> tuple[Tensor, ...]:
         """Indices on the device of the tensor."""
         return tuple(torch.from_numpy(np.ascontiguousarray(part)).to(self.tensor.device) for part in indices)
@@ -152,3 +197,47 @@ def _block_size(vocab: int) -> int:
         if vocab % size == 0:
             return size
     return 25
+
+
+class Predictions(NamedTuple):
+    """Predictions of given tokens, each from the tokens before it, row after row without padding."""
+
+    log_probs: Float[Tensor, " tokens"]
+    likeliest: Bool[Tensor, " tokens"]
+    """Whether the token is the most probable one."""
+
+
+def predictions(
+    models: Sequence[Transformer],
+    source_ids: Int[Tensor, "batch src_len"],
+    target_ids: Int[Tensor, "batch tgt_len"],
+    labels: Int[Tensor, "batch tgt_len"],
+) -> Predictions:
+    """Log-probabilities of `labels` under the mean of `models`, given the target tokens before each.
+
+    Holds the logits of some thousand tokens at most, whatever the batch.
+    """
+    log_probs, likeliest = [], []
+    for distribution, label in distributions(models, source_ids, target_ids, labels):
+        log_probs.append(distribution.gather(1, label[:, None])[:, 0])
+        likeliest.append(distribution.argmax(-1) == label)
+    return Predictions(torch.cat(log_probs), torch.cat(likeliest))
+
+
+def distributions(
+    models: Sequence[Transformer], source_ids: Tensor, target_ids: Tensor, labels: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Slices of the labels, row after row without padding: log-probabilities (labels, vocab), and the labels."""
+    is_label = labels != models[0].config.pad_id
+    size = slice_length(models[0].config)
+    states = [model.states(source_ids, target_ids)[is_label].split(size) for model in models]
+    for *states_of_models, label in zip(*states, labels[is_label].split(size), strict=True):
+        logits = [model.project(part) for model, part in zip(models, states_of_models, strict=True)]
+        yield mean_of_probabilities([part.log_softmax(-1, dtype=torch.float32) for part in logits]), label
+
+
+def mean_of_probabilities(log_probs: Sequence[Float[Tensor, "*shape"]]) -> Float[Tensor, "*shape"]:
+    """The logarithm of the mean of the probabilities; a single tensor is returned as it is."""
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return torch.stack(list(log_probs)).logsumexp(0) - math.log(len(log_probs))

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from dragoman.model.attention import attend
-from dragoman.model.fast import library
 from dragoman.model.transformer import log_softmax
+from dragoman.native import library
 from tests.model.fast.kernels import NO_DROPOUT, exact, heads, needs_library
 from tools import build_kernels
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding.log_probs import ArrayLogProbs, LogProbs
-from dragoman.decoding.stepper import TensorLogProbs
-from dragoman.model.fast import library
+from dragoman.decoding.torch_engine import TensorLogProbs
+from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
+from dragoman.native import library
 
 VOCABULARIES = [1, 3, 25, 29, 53, 400, 1009, 8000]
 
@@ -106,3 +106,13 @@ def test_a_copy_of_some_rows_is_lowered_as_often_as_named(of) -> None:
     np.testing.assert_allclose(lowered.at(rows, tokens), expected.ravel(), rtol=1e-6)
     np.testing.assert_array_equal(log_probs.at(rows, tokens), array[:2].ravel())
     assert (len(log_probs), len(lowered), lowered.vocab_size) == (4, 2, 11)
+
+
+def test_the_mean_is_that_of_the_probabilities_and_what_is_impossible_for_all_stays_so(of) -> None:
+    first, second = (random_log_probs(3, vocab=7, banned=share) for share in (0.6, 0.3))
+    with np.errstate(divide="ignore"):
+        wanted = np.log((np.exp(first) + np.exp(second)) / 2)
+    everywhere = np.repeat(np.arange(3), 7), np.tile(np.arange(7), 3)
+    found = of(first).averaged([of(second)]).at(*everywhere)
+    assert np.isneginf(wanted).any()
+    np.testing.assert_allclose(found, wanted.ravel(), rtol=1e-5)

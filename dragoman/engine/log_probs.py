@@ -1,14 +1,16 @@
 """Log-probabilities of the next token of each row: what a search asks of them, and the answers for an array.
 
-Those of a GPU stay there, see `dragoman.decoding.stepper`: only the answers are copied.
+Those of a GPU stay there, see `dragoman.decoding.torch_engine`: only the answers are copied.
 """
 
-from typing import Protocol, runtime_checkable
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dragoman.model.fast import library
+from dragoman.native import library
 
 Rows = Int[np.ndarray, " some"]
 """Indices of rows, in any order; a row may occur several times."""
@@ -69,6 +71,10 @@ class LogProbs(Protocol):
         """
         ...
 
+    def averaged(self, others: Sequence[Any]) -> "LogProbs":
+        """The logarithm of the mean of these probabilities and those of `others`, which are of the same kind."""
+        ...
+
 
 class ArrayLogProbs:
     """`LogProbs` over an array, which bans overwrite."""
@@ -126,6 +132,14 @@ class ArrayLogProbs:
         copy = self.array[rows]
         np.subtract.at(copy, (at_rows, tokens), amounts.astype(np.float32))
         return ArrayLogProbs(copy)
+
+    def averaged(self, others: Sequence["ArrayLogProbs"]) -> "ArrayLogProbs":
+        together = np.stack([self.array, *(other.array for other in others)])
+        largest = together.max(0)
+        with np.errstate(invalid="ignore"):  # where all are -inf
+            sums = np.exp(together - largest).sum(0)
+        means = largest + np.log(sums) - np.float32(math.log(len(together)))
+        return ArrayLogProbs(np.where(np.isneginf(largest), largest, means))
 
 
 def best_continuations(

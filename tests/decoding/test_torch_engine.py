@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.stepper import ModelStepper
+from dragoman.decoding.torch_engine import TorchStepper
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.attention import MultiHeadAttention, project
 
@@ -47,7 +47,7 @@ class Walk:
 
     def __init__(self, model: Transformer, source_ids: Tensor):
         self.model, self.source_ids = model, source_ids
-        self.stepper = ModelStepper(model, source_ids)
+        self.stepper = TorchStepper(model, source_ids)
         self.sentences = np.arange(len(source_ids))
         self.prefixes = np.empty((len(source_ids), 0), np.int64)
 
@@ -105,9 +105,9 @@ def test_sentences_may_change_places() -> None:
 def test_padding_and_neighbours_change_nothing() -> None:
     model = random_model()
     sources = random_sources(model)
-    together = ModelStepper(model, sources)
+    together = TorchStepper(model, sources)
     tokens = np.random.default_rng(3).integers(0, 67, (11, 5))
-    alone = [ModelStepper(model, sources[i : i + 1, :n]) for i, n in enumerate(SOURCE_LENGTHS)]
+    alone = [TorchStepper(model, sources[i : i + 1, :n]) for i, n in enumerate(SOURCE_LENGTHS)]
     for column in tokens:
         expected = np.concatenate([one.step(column[i : i + 1]).array for i, one in enumerate(alone)])
         np.testing.assert_allclose(together.step(column).array, expected, atol=2e-5, rtol=0)
@@ -118,7 +118,7 @@ def test_padding_and_neighbours_change_nothing() -> None:
 def test_each_row_is_a_distribution_in_single_precision(precision: torch.dtype) -> None:
     model = random_model()
     with torch.autocast("cpu", dtype=precision, enabled=precision != torch.float32):
-        stepper = ModelStepper(model, random_sources(model))
+        stepper = TorchStepper(model, random_sources(model))
         for tokens in np.random.default_rng(3).integers(0, 67, (3, 5)):
             log_probs = stepper.step(tokens).array
             assert log_probs.dtype == np.float32
@@ -139,7 +139,7 @@ def test_the_source_is_encoded_and_projected_once() -> None:
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.project = count
-    stepper = ModelStepper(model, random_sources(model))
+    stepper = TorchStepper(model, random_sources(model))
     calls.clear()
     for _ in range(5):
         stepper.step(np.full(len(stepper.sentences), 2))

@@ -1,0 +1,371 @@
+"""An engine in eight bits: the encoder, and a step of the decoder, each compiled as a whole (int8.h).
+
+Weights have a scale for each output, and activations one for each row, which is computed as they are multiplied.
+Processors without AVX2, and models with odd widths, have none of this.
+"""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dragoman.engine.engine import ArrayEngine, SourceIds, Stepper, suitable_batch
+from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
+from dragoman.engine.parameters import GREATEST, quantised, with_shared
+from dragoman.engine.transformer import Array, LinearMap, NumpyTransformer, rotary_angles
+from dragoman.model.config import TransformerConfig
+from dragoman.native import library
+
+BATCH_TOKENS = 4_096
+"""Source tokens of a batch, times beams. Products of eight bits are quick with few rows too, which fit into a cache."""
+ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "swiglu": 2}
+"""Codes of the activation functions in int8.h."""
+KINDS = "512", "256", "avx2"
+"""Kinds of vector instructions that multiply eight bits, the quickest first."""
+LINE = 64
+"""Bytes of a line of the cache. Vectors that are read across two take twice as long."""
+Pointer, Size = ctypes.c_void_p, ctypes.c_int64
+
+
+class LinearStruct(ctypes.Structure):
+    _fields_ = [(name, Pointer) for name in ("weight", "scale", "bias", "offset")] + [
+        ("inputs", Size),
+        ("outputs", Size),
+    ]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [("gain", Pointer), ("bias", Pointer)]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [
+        *((name, LinearStruct) for name in ("own", "own_output", "query", "memory_output", "inner", "gate", "outer")),
+        ("norms", _Norm * 3),
+        ("memory", Pointer),
+    ]
+
+
+class _Stack(ctypes.Structure):
+    _fields_ = [
+        ("layers", ctypes.POINTER(_Layer)), *((name, Size) for name in ("num_layers", "d_model", "d_ff", "heads")),
+        ("norm", _Norm), ("activation", ctypes.c_int), ("eps", ctypes.c_float), ("pre_norm", ctypes.c_int),
+    ]  # fmt: skip
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [
+        ("x", Pointer), ("rows", Size), ("length", Size), ("positions", ctypes.POINTER(Pointer)),
+        ("position_rows", ctypes.POINTER(Size)), ("ancestors", Pointer), ("sentences", Pointer),
+        ("source_lengths", Pointer), ("source_length", Size), ("turns", Pointer),
+    ]  # fmt: skip
+
+
+class _Sources(ctypes.Structure):
+    _fields_ = [("x", Pointer), ("rows", Size), ("length", Size), ("lengths", Pointer), ("turns", Pointer)]
+
+
+def compiled(kind: str) -> Any:
+    """The functions of int8.h for vectors of `512` or `256` bits and the VNNI of each, or for `avx2` alone.
+
+    None where this processor or this library has none. `greatest_weight` is the largest integer for their weights.
+    """
+    loaded = library.loaded
+    if loaded is None or not loaded[f"multiplies_int8_{kind}"]():
+        return None
+    functions_of_kind = {name: loaded[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
+    for name in ("linear", "log_probs"):
+        functions_of_kind[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    return SimpleNamespace(**functions_of_kind, greatest_weight=64 if kind == "avx2" else GREATEST)
+
+
+functions: Any = next(filter(None, map(compiled, KINDS)), None)
+"""None: this processor or this library has no products of eight bits."""
+
+
+def can_quantise(config: TransformerConfig) -> bool:
+    """Whether this processor and this library can multiply the eight-bit weights of such a model."""
+    widths = config.d_model, config.d_ff, config.d_model // config.num_heads
+    return functions is not None and not any(width % library.LANES for width in widths)
+
+
+def aligned(shape: Sequence[int], dtype: Any) -> Array:
+    """An array without content that begins with a line of the cache."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    begin = -memory.ctypes.data % LINE
+    return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+class Int8Linear:
+    """Applies a linear map in eight bits; `formula` is what it equals but for the order of sums."""
+
+    def __init__(self, weight: Float[np.ndarray, "outputs inputs"], bias: Float[np.ndarray, " outputs"] | None):
+        whole, scale = quantised(weight, functions.greatest_weight)
+        self.outputs, self.inputs = whole.shape
+        filled_up = -self.outputs % library.LANES
+        whole = np.pad(whole, ((0, filled_up), (0, 0)))
+        blocks = whole.reshape(-1, library.LANES, self.inputs // 4, 4).swapaxes(1, 2)
+        self.weight = aligned(blocks.shape, np.int8)
+        self.weight[:] = blocks
+        self.offset = -128 * whole.sum(1, dtype=np.int32)
+        self.scale = np.pad(scale, (0, filled_up))
+        bias = np.zeros(self.outputs, np.float32) if bias is None else bias
+        self.bias = np.pad(bias, (0, filled_up))
+        pointers = [array.ctypes.data for array in (self.weight, self.scale, self.bias, self.offset)]
+        self.struct = LinearStruct(*pointers, self.inputs, self.outputs)
+
+    def __call__(self, x: Float[np.ndarray, "*shape inputs"]) -> Float[np.ndarray, "*shape outputs"]:
+        return self._computed(self.struct, x)
+
+    def part(self, index: int, parts: int) -> "partial[Array]":
+        """The map to one of so many equal parts of the outputs, whose width is a multiple of `LANES`."""
+        width = self.outputs // parts
+        first = index * width
+        pointers = [array.ctypes.data + first * array.itemsize for array in (self.scale, self.bias, self.offset)]
+        weight = self.weight.ctypes.data + first * self.inputs
+        struct = LinearStruct(weight, *pointers, self.inputs, width)
+        return partial(self._computed, struct)
+
+    def log_probs(self, x: Float[np.ndarray, "rows inputs"], out: Float[np.ndarray, "rows outputs"]) -> None:
+        """Write the log-softmax of what `__call__` returns to `out`."""
+        x = np.ascontiguousarray(x, np.float32)
+        check(functions.log_probs(x.ctypes.data, len(x), ctypes.byref(self.struct), out.ctypes.data))
+
+    def _computed(self, struct: LinearStruct, x: Array) -> Array:
+        x = np.ascontiguousarray(x, np.float32)
+        out = np.empty((*x.shape[:-1], struct.outputs), np.float32)
+        rows = x.size // self.inputs
+        check(functions.linear(x.ctypes.data, rows, ctypes.byref(struct), out.ctypes.data))
+        return out
+
+    def formula(self, x: Float[np.ndarray, "rows inputs"]) -> Float[np.ndarray, "rows outputs"]:
+        """The same in numpy."""
+        whole = self.weight.swapaxes(1, 2).reshape(-1, self.inputs)[: self.outputs].astype(np.float64)
+        rows, scale = quantised(x)
+        products = rows.astype(np.float64) @ whole.T * scale[:, None] * self.scale[: self.outputs]
+        return (products + self.bias[: self.outputs]).astype(np.float32)
+
+
+def check(failed: int) -> None:
+    """Raise `MemoryError` if a function of int8.h returned that memory ran out."""
+    if failed:
+        raise MemoryError("There is no memory to multiply eight bits.")
+
+
+class Int8Engine(ArrayEngine):
+    """A model whose linear maps have weights of eight bits. Given targets are read by the formula over these maps."""
+
+    precision = "int8"
+
+    def __init__(self, config: TransformerConfig, weights: Mapping[str, np.ndarray]):
+        self.config = config
+        self._maps = _linear_maps(config, with_shared(config, weights))
+        kept = {name: array for name, array in weights.items() if ".embedding." in name or array.ndim == 1}
+        self.transformer = NumpyTransformer(config, kept, linear=self._linear)
+        self._encoder, self._decoder = (_Layers(self, stack, kept) for stack in ("encoder", "decoder"))
+        self.projection = self._maps["projection"]
+
+    @property
+    def batch_tokens(self) -> int:
+        return suitable_batch(self.config, BATCH_TOKENS)
+
+    def stepper(self, source_ids: SourceIds) -> Stepper:
+        return Int8Stepper(self, source_ids)
+
+    def encode(self, source_ids: SourceIds) -> Float[np.ndarray, "batch src_len d_model"]:
+        x = _contiguous(self.transformer.embedded_source(source_ids))
+        lengths = (source_ids != self.config.pad_id).sum(1, dtype=np.int32)
+        turns = _turns(self.config, source_ids.shape[1])
+        sources = _Sources(x.ctypes.data, *source_ids.shape, lengths.ctypes.data, _address(turns))
+        check(functions.encode(ctypes.byref(self._encoder.stack(self._encoder.layers)), ctypes.byref(sources)))
+        return x
+
+    def log_probs(self, states: Float[np.ndarray, "rows d_model"]) -> Float[np.ndarray, "rows vocab"]:
+        out = np.empty((len(states), self.projection.outputs), np.float32)
+        self.projection.log_probs(states, out)
+        return out
+
+    def decoder_over(self, memories: Sequence[Array]) -> _Stack:
+        """The layers of the decoder as int8.h takes them; `memories` are the keys and values of each."""
+        layers = type(self._decoder.layers).from_buffer_copy(self._decoder.layers)
+        for layer, memory in zip(layers, memories, strict=True):
+            layer.memory = memory.ctypes.data
+        return self._decoder.stack(layers)
+
+    def keys_and_values(self, memory: Float[np.ndarray, "batch src_len d_model"]) -> list[Array]:
+        """Keys and values of the memory for each layer of the decoder, in bfloat16: (batch, src_len, 2 * d_model)."""
+        layers = range(self.config.num_decoder_layers)
+        return [_bfloat16(self._maps[f"decoder.layers.{index}.cross_attention.memory"](memory)) for index in layers]
+
+    def map_of(self, name: str) -> Int8Linear | None:
+        """The linear map of this name, if the architecture has it."""
+        return self._maps.get(name)
+
+    def _linear(self, name: str) -> LinearMap:
+        """The linear map of a name, or the part of a map that it is joined in."""
+        if name in self._maps:
+            return self._maps[name]
+        attention, _, part = name.rpartition(".")
+        joined = f"{attention}.own" if f"{attention}.own" in self._maps else f"{attention}.memory"
+        parts = JOINED[joined.rpartition(".")[2]]
+        return self._maps[joined].part(parts.index(part), len(parts))
+
+
+JOINED = {"own": ("query", "key", "value"), "memory": ("key", "value")}
+"""Projections that read the same input, and so are one product, by its name."""
+
+
+PARTS = (
+    "self_attention.own",
+    "self_attention.output",
+    "cross_attention.query",
+    "cross_attention.output",
+    "feed_forward.inner",
+    "feed_forward.gate",
+    "feed_forward.outer",
+)
+"""Linear maps of a layer in the order of `_Layer`."""
+
+
+def _linear_maps(config: TransformerConfig, weights: Mapping[str, Array]) -> dict[str, Int8Linear]:
+    """All linear maps of a model by name, with those of `JOINED` as one."""
+    maps = {}
+    joined = set()
+    for name in weights:
+        attention, _, last = name.removesuffix(".weight").rpartition(".")
+        if not name.endswith("attention.value.weight") or last != "value":
+            continue
+        together = "own" if attention.endswith("self_attention") else "memory"
+        parts = [f"{attention}.{part}" for part in JOINED[together]]
+        weight, bias = (np.concatenate([weights[f"{part}.{kind}"] for part in parts]) for kind in ("weight", "bias"))
+        maps[f"{attention}.{together}"] = Int8Linear(weight, bias)
+        joined.update(parts)
+    for name, weight in weights.items():
+        linear = name.removesuffix(".weight")
+        if weight.ndim == 2 and ".embedding." not in name and linear not in joined:
+            maps[linear] = Int8Linear(weight, weights.get(f"{linear}.bias"))
+    return maps
+
+
+class _Layers:
+    """The layers of an encoder or decoder as int8.h takes them."""
+
+    def __init__(self, engine: Int8Engine, stack: str, weights: Mapping[str, Array]):
+        self.config = config = engine.config
+        self._engine, self._weights = engine, weights
+        self._kept: list[Array] = []
+        number = config.num_encoder_layers if stack == "encoder" else config.num_decoder_layers
+        self.layers = (_Layer * number)(*(self._layer(f"{stack}.layers.{index}") for index in range(number)))
+        self.norm = self._norm(f"{stack}.norm") if config.norm_order == "pre" else _Norm()
+
+    def stack(self, layers: "ctypes.Array[_Layer]") -> _Stack:
+        """The structure that describes these layers to int8.h."""
+        config = self.config
+        return _Stack(
+            layers, len(layers), config.d_model, config.d_ff, config.num_heads, self.norm,
+            ACTIVATIONS[config.activation], config.norm_eps, config.norm_order == "pre",
+        )  # fmt: skip
+
+    def _layer(self, name: str) -> _Layer:
+        maps = [self._engine.map_of(f"{name}.{part}") for part in PARTS]
+        structs = [linear.struct if linear else LinearStruct() for linear in maps]
+        last = 2 if f"{name}.residuals.2.norm.gain" in self._weights else 1
+        norms = [self._norm(f"{name}.residuals.{index}.norm") for index in (0, 1, last)]
+        return _Layer(*structs, (_Norm * 3)(*norms))
+
+    def _norm(self, name: str) -> _Norm:
+        arrays = [self._weights[f"{name}.{part}"] for part in ("gain", "bias") if f"{name}.{part}" in self._weights]
+        expanded = [_contiguous(np.broadcast_to(array, self.config.d_model)) for array in arrays]
+        self._kept += expanded  # the structure points to them
+        return _Norm(*(array.ctypes.data for array in expanded))
+
+
+class Int8Stepper:
+    """Decodes with an `Int8Engine` step by step. Nothing is reordered: each row stores the indices of its ancestors."""
+
+    def __init__(self, engine: Int8Engine, source_ids: SourceIds):
+        self.engine, config = engine, engine.config
+        self._memory = engine.keys_and_values(engine.encode(source_ids))
+        self._stack = engine.decoder_over(self._memory)
+        self._source_length = source_ids.shape[1]
+        self._source_lengths = (source_ids != config.pad_id).sum(1, dtype=np.int32)
+        self._sentences = np.arange(len(source_ids), dtype=np.int32)
+        """For each row, the row of the memory that it reads."""
+        self._ancestors = np.empty((len(source_ids), 0), np.int32)
+        """For each row and position, the row of `_positions` that it continues."""
+        self._positions: list[Array] = []
+        """Keys and values of each target position in bfloat16, (layers, rows at that time, 2, d_model)."""
+        self._addresses, self._rows = (Pointer * 64)(), (Size * 64)()
+        """Where each of `_positions` begins, and how many rows it has."""
+        self._log_probs = np.empty((0, config.target_vocab_size), np.float32)
+        """Buffer for the log-probabilities of each step: new memory is slower than the product that fills it."""
+
+    def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
+        config, position = self.engine.config, len(self._positions)
+        x = _contiguous(self.engine.transformer.embedded_target(tokens[:, None], position))
+        rows, length = len(tokens), position + 1
+        self._append(aligned((config.num_decoder_layers, rows, 2, config.d_model), np.uint16))
+        self._ancestors = np.concatenate([self._ancestors, np.arange(rows, dtype=np.int32)[:, None]], axis=1)
+        turns = _turns(config, length)
+        step = _Step(
+            x.ctypes.data, rows, length, self._addresses, self._rows, self._ancestors.ctypes.data,
+            self._sentences.ctypes.data, self._source_lengths.ctypes.data, self._source_length,
+            None if turns is None else turns[-1].ctypes.data,
+        )  # fmt: skip
+        check(functions.decoder_step(ctypes.byref(self._stack), ctypes.byref(step)))
+        if rows > len(self._log_probs):
+            self._log_probs = np.empty((rows, config.target_vocab_size), np.float32)
+        self.engine.projection.log_probs(x[:, 0], self._log_probs[:rows])
+        return ArrayLogProbs(self._log_probs[:rows])
+
+    def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
+        self._ancestors, self._sentences = self._ancestors[rows], self._sentences[rows]
+
+    def _append(self, keys_and_values: Array) -> None:
+        position = len(self._positions)
+        if position == len(self._addresses):
+            self._addresses = (Pointer * (2 * position))(*self._addresses)
+            self._rows = (Size * (2 * position))(*self._rows)
+        self._positions.append(keys_and_values)
+        self._addresses[position], self._rows[position] = keys_and_values.ctypes.data, keys_and_values.shape[1]
+
+
+def _contiguous(x: Array) -> Array:
+    """A copy that int8.h may overwrite, or that nobody else has yet."""
+    copy = aligned(x.shape, np.float32)
+    copy[...] = x
+    return copy
+
+
+def _bfloat16(x: Array) -> Array:
+    """Numbers rounded to bfloat16, the nearest or of two the even one, as their upper halves."""
+    bits = x.view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    halves = aligned(x.shape, np.uint16)
+    halves[...] = np.where(np.isnan(x), 0x7FC0, rounded)
+    return halves
+
+
+def _address(array: Array | None) -> int | None:
+    return None if array is None else array.ctypes.data
+
+
+def _turns(config: TransformerConfig, length: int) -> Array | None:
+    """Cosines and sines of rotary positions, (length, 2, width of a head); None for other positions."""
+    if config.positions != "rotary":
+        return None
+    return _first_turns(config.d_model // config.num_heads, max(512, 1 << (length - 1).bit_length()))[:length]
+
+
+@lru_cache(maxsize=8)
+def _first_turns(width: int, length: int) -> Array:
+    """Each feature is multiplied by its cosine, and the other one of its pair by the sine, of which one is negative."""
+    angles = rotary_angles(0, length, width)
+    cos, sin = np.cos(angles), np.sin(angles)
+    pairs = [np.stack([cos, cos], axis=-1), np.stack([-sin, sin], axis=-1)]
+    return _contiguous(np.stack(pairs, axis=1).reshape(length, 2, width))
