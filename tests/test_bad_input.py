@@ -277,8 +277,16 @@ TABLES = {
 }
 
 RUN_ALL = """
-import contextlib, io, json, os, sys, time
-sys.modules["torch"] = None  # importing it is an error
+import contextlib, importlib.machinery, io, json, os, sys, time
+
+class NoTorch:  # finds torch, and fails when it is imported
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, self) if name == "torch" else None
+
+    def create_module(self, spec):
+        raise ImportError("torch is imported")
+
+sys.meta_path.insert(0, NoTorch())
 from dragoman import cli
 
 def answer(arguments):

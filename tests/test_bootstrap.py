@@ -62,7 +62,7 @@ def test_new_requirements_or_another_python_are_installed_once(checkout: Path, t
     with (checkout / changed).open("a") as file:
         file.write("\n")
     bootstrap.prepare(())
-    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[test]"]]
+    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[train,test]"]]
     bootstrap.prepare(("test",))
     assert len(typed) == 1
 
@@ -89,14 +89,14 @@ def test_a_moved_checkout_is_installed_again(checkout: Path, typed: list, monkey
 
 def test_an_extra_is_added_to_those_that_are_there(checkout: Path, typed: list):
     bootstrap.prepare(("hf",))
-    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[hf,test]"]]
+    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[train,hf,test]"]]
 
 
 @pytest.mark.parametrize("stamp", ["", "{", "[]", "null", '{"fingerprint": "x"}'])
 def test_an_unreadable_stamp_counts_as_none(checkout: Path, typed: list, stamp: str):
     bootstrap.STAMP.write_text(stamp)
     bootstrap.prepare(())
-    assert typed == [[*INSTALL, *CONSTRAINED, "-e", "."]]
+    assert typed == [[*INSTALL, *CONSTRAINED, "-e", ".[train]"]]
 
 
 def test_a_failed_installation_is_not_taken_for_done(

@@ -1,5 +1,6 @@
 """Dragoman is installed as people install it: nothing presupposes a release, and each way does what its page says."""
 
+import importlib.metadata
 import re
 import shutil
 import subprocess
@@ -69,7 +70,7 @@ def test_a_missing_library_is_told_with_the_packages_of_its_extra(platform: str,
         "a>=1", "b[c]>=2; extra == 'x'", "d>=3; python_version >= '3' and extra == 'x'",
         "e>=4; python_version < '3' and extra == 'x'", "f>=5; extra == 'y'", "g>=6; python_version >= '3'",
     ]  # fmt: skip
-    monkeypatch.setattr(optional.metadata, "requires", {"dragoman": lines}.get)
+    monkeypatch.setattr(importlib.metadata, "requires", {"dragoman": lines}.get)
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(ResourceError) as caught:
         optional.load("no_such_module", extra="x", purpose="This")
@@ -78,9 +79,9 @@ def test_a_missing_library_is_told_with_the_packages_of_its_extra(platform: str,
 
 def test_in_a_source_tree_a_missing_library_is_told_by_its_name(monkeypatch):
     def missing(name: str) -> None:
-        raise optional.metadata.PackageNotFoundError(name)
+        raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(optional.metadata, "requires", missing)
+    monkeypatch.setattr(importlib.metadata, "requires", missing)
     with pytest.raises(ResourceError, match="type: pip install no_such_module"):
         optional.load("no_such_module", extra="keras", purpose="This")
 

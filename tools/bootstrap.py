@@ -42,6 +42,10 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 MADE_HERE = (".venv", "build", "dist", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 
 
+ALWAYS = ("train",)
+"""Extras that an environment of a clone has in any case."""
+
+
 class Verb(NamedTuple):
     """The extras that a verb needs installed, and the Python modules that it then runs, with their arguments."""
 
@@ -126,7 +130,7 @@ def prepare(extras: tuple[str, ...]) -> None:
         run([*pip("uninstall"), "--yes", "torch"])
     install_torch(torch)
     extras = tuple(sorted({*extras, *installed.extras}))
-    target = f".[{','.join(extras)}]" if extras else "."
+    target = f".[{','.join((*ALWAYS, *extras))}]"
     if run([*pip("install"), "-c", "constraints.txt", "-e", target]):
         fail("pip could not install Dragoman; see its message above, then run the same again.")
     if torch == "cuda" and not works("import torch; assert torch.version.cuda"):

@@ -17,7 +17,7 @@ HALVES = {
     "learning": ("#cfe3f5", ("data", "data_check", "model", "training", "evaluation", "runs")),
 }
 """Colour and rooms of both halves, and of what they share or what looks at both. `system` and `terminal` serve all."""
-OTHERS = "#eeeeee", ("cli", "system", "terminal")
+OTHERS = "#eeeeee", ("cli", "system", "terminal", "native")
 ORDER = [room for _, rooms in (*HALVES.values(), OTHERS) for room in rooms]
 WIDTH, HEIGHT, ACROSS, DOWN, MARGIN = 104, 34, 128, 84, 24
 MIDDLE = 2

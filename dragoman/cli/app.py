@@ -7,6 +7,7 @@ their width.
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,6 +106,10 @@ class Command(_PlainHelp, TyperCommand):
             see = f"put quotes around a text, or see `{context.command_path} --help`"
             raise UsageError(f"`{context.command_path}` takes no argument '{rest[0]}'; {see}.")
         self._move_options(context)
+        if self.context_settings["obj"].needs_torch and not context.resilient_parsing:
+            from dragoman.system.optional import require
+
+            require("torch", extra="train", purpose=f"`{context.command_path}`")
         return rest
 
     def collect_usage_pieces(self, context: Any) -> list[str]:
@@ -112,8 +117,8 @@ class Command(_PlainHelp, TyperCommand):
         return ["[OPTIONS]", *metavars]
 
     def _config_options(self) -> list[Any]:
-        """The options that `settings` of `App.command` returns; the function is kept in `context_settings`."""
-        return self.context_settings["obj"]()
+        """The options that `settings` of `App.command` returns."""
+        return self.context_settings["obj"].settings()
 
     def _move_options(self, context: Any) -> None:
         """Move the options that the function does not take from its arguments to attributes of the context."""
@@ -154,6 +159,14 @@ class Group(_PlainHelp, TyperGroup):
         return super().resolve_command(context, arguments)
 
 
+@dataclass(frozen=True)
+class _Registered:
+    """What `App.command` says of a command; it is kept in its `context_settings`."""
+
+    settings: Callable[[], list[Any]]
+    needs_torch: bool
+
+
 class App(typer.Typer):
     """A `typer.Typer` with plain help. The `epilog` of a command holds examples, one command on each line."""
 
@@ -162,12 +175,18 @@ class App(typer.Typer):
         super().__init__(cls=Group, context_settings={"help_option_names": ["-h", "--help"]}, **options)
 
     def command(
-        self, name: str | None = None, *, settings: Callable[[], list[Any]] = list, **options: Any
+        self,
+        name: str | None = None,
+        *,
+        settings: Callable[[], list[Any]] = list,
+        needs_torch: bool = False,
+        **options: Any,
     ) -> Callable[[Callable], Callable]:
         """Register a command, as `typer.Typer.command` does.
 
         `settings` is a function that returns further options, made from the fields of a config. It is called when they
-        are needed, since the config loads slowly. Those that the user gave are in `Context.settings`.
+        are needed, since the config loads slowly. Those that the user gave are in `Context.settings`. A command that
+        `needs_torch` says so, where it is not installed, before it does anything else.
         """
-        context_settings = {"allow_extra_args": True, "obj": settings}
+        context_settings = {"allow_extra_args": True, "obj": _Registered(settings, needs_torch)}
         return super().command(name, cls=Command, context_settings=context_settings, **options)

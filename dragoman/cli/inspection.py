@@ -10,7 +10,7 @@ from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option,
 from dragoman.system.atomic import check_output
 
 
-@app.command(settings=lambda: decoding("beam_size", "length_penalty"))
+@app.command(needs_torch=True, settings=lambda: decoding("beam_size", "length_penalty"))
 def inspect(
     context: Context,
     model: Model,

@@ -26,6 +26,7 @@ TOKENIZER = (
 
 @app.command(
     "import",
+    needs_torch=True,
     epilog="dragoman import opus-mt-en-fr runs/en-fr\n"
     "dragoman import hf:Helsinki-NLP/opus-mt-en-fr runs/en-fr\n"
     "dragoman import nllb-200-distilled-600M runs/en-de --from en --to de\n"
@@ -142,9 +143,10 @@ def _note_size(display: "Display", output: Path, config: "TransformerConfig") ->
 
 
 @app.command(
+    needs_torch=True,
     epilog="dragoman export runs/en-fr exported --to ctranslate2 --quantization int8\n"
     "dragoman export runs/en-fr exported --to argos\n"
-    "dragoman export runs/en-fr exported --to onnx"
+    "dragoman export runs/en-fr exported --to onnx",
 )
 def export(
     context: Context,

@@ -18,9 +18,9 @@ def mention_missing_kernels(context: Context) -> None:
     if context.as_json or context.quiet or sys.platform == "win32":  # on Windows nothing can be done about it
         return
     from dragoman.native import library
-    from dragoman.system.device import choose_device
+    from dragoman.system.gpu import device_name
 
-    if not library.compiled() and choose_device().type == "cpu" and _first_time(f"no-kernels-{__version__}"):
+    if not library.compiled() and device_name(None) == "cpu" and _first_time(f"no-kernels-{__version__}"):
         context.display().note(
             "Without compiled kernels, translating on a CPU takes 3.5 times as long; "
             f"`{command_line('doctor')}` says how to get them. This is said once."

@@ -29,7 +29,7 @@ Output = Annotated[Path, Option(*OUTPUT, metavar="FILE", help="File to write, .p
 Count = Annotated[int | None, Option(metavar="N", min=0, help="Number of sentence pairs, instead of a run's.")]
 
 
-@plot.command(epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
+@plot.command(needs_torch=True, epilog='dragoman plot mask --length 20\ndragoman plot mask "I see a small cat"')
 def mask(
     context: Context,
     text: Annotated[str | None, Argument(metavar="[TEXT]", help="A sentence to show with padding after it.")] = None,
@@ -46,7 +46,9 @@ def mask(
     _save(context, figure, output)
 
 
-@plot.command(epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg")
+@plot.command(
+    needs_torch=True, epilog="dragoman plot positions\ndragoman plot positions --products --output products.svg"
+)
 def positions(
     context: Context,
     length: Annotated[int, Option(metavar="N", min=2, max=2000, help="Positions.")] = 100,
@@ -61,7 +63,10 @@ def positions(
     _save(context, draw(length=length, d_model=d_model), output)
 
 
-@plot.command(epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3")
+@plot.command(
+    needs_torch=True,
+    epilog="dragoman plot schedules\ndragoman plot schedules d_model=512,warmup=4000 learning_rate=2e-3",
+)
 def schedules(
     context: Context,
     curves: Annotated[
@@ -86,7 +91,10 @@ def schedules(
     _save(context, figure, output)
 
 
-@plot.command(epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000")
+@plot.command(
+    needs_torch=True,
+    epilog="dragoman plot split runs/en-fr\ndragoman plot split --train 70000 --valid 20000 --test 10000",
+)
 def split(
     context: Context,
     run: Annotated[Path | None, Argument(metavar="[RUN]", help="A model directory with its run/ folder.")] = None,
@@ -105,7 +113,10 @@ def split(
     _save(context, plot_split(read_split(run) if run else counts), output)
 
 
-@plot.command(epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg")
+@plot.command(
+    needs_torch=True,
+    epilog="dragoman plot curves runs/en-fr\ndragoman plot curves runs/en-fr runs/en-de --output both.svg",
+)
 def curves(
     context: Context,
     runs: Annotated[list[Path], Argument(metavar="RUN ...", help="Model directories with their run/ folders.")],
@@ -135,7 +146,9 @@ def curves(
     _save(context, figure, output)
 
 
-@plot.command(settings=lambda: decoding("beam_size"), epilog='dragoman plot attention runs/en-fr "I see a cat."')
+@plot.command(
+    needs_torch=True, settings=lambda: decoding("beam_size"), epilog='dragoman plot attention runs/en-fr "I see a cat."'
+)
 def attention(
     context: Context,
     model: Model,

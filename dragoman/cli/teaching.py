@@ -21,8 +21,9 @@ CHOOSE = choice("choice", ("closest", "best"))
 
 
 @app.command(
+    needs_torch=True,
     epilog="dragoman distill runs/en-fr runs/edge --data train.en --data train.fr\n"
-    "dragoman distill runs/a runs/edge --ensemble runs/b --data pairs.tsv --max-minutes 60"
+    "dragoman distill runs/a runs/edge --ensemble runs/b --data pairs.tsv --max-minutes 60",
 )
 def distill(
     context: Context,

@@ -41,7 +41,7 @@ class PlannedRun:
     """Pairs of a new run; None for a run that goes on."""
 
 
-@app.command(epilog="dragoman demo\ndragoman demo --output runs/first")
+@app.command(needs_torch=True, epilog="dragoman demo\ndragoman demo --output runs/first")
 def demo(
     context: Context,
     output: Annotated[Path | None, output_option(default="Default: runs/demo.")] = None,
@@ -66,13 +66,14 @@ def demo(
 
 
 @app.command(
+    needs_torch=True,
     epilog="dragoman train pairs.tsv --max-minutes 20\n"
     "dragoman train train.en train.fr --valid valid.en --valid valid.fr --output runs/en-fr\n"
     "dragoman train pairs.tsv training.learning_rate=1e-3 model.norm=rms\n"
     "dragoman train prepared/en-fr --size small\n"
     "dragoman train our-pairs.tsv --finetune runs/en-fr --mix general.tsv:0.25 --max-minutes 10\n"
     "dragoman train pairs.tsv --monolingual news.fr --max-minutes 60 --output runs/en-fr\n"
-    "dragoman train --resume runs/en-fr --max-minutes 40"
+    "dragoman train --resume runs/en-fr --max-minutes 40",
 )
 def train(
     context: Context,
@@ -268,7 +269,7 @@ def _mixture(mix: str | None) -> dict[str, str | None]:
     return {"finetune.mix": json.dumps(names), "finetune.share": share}
 
 
-@app.command(epilog="dragoman average runs/en-fr --last 5 --output runs/en-fr-averaged")
+@app.command(needs_torch=True, epilog="dragoman average runs/en-fr --last 5 --output runs/en-fr-averaged")
 def average(
     context: Context,
     run: Annotated[Path, Argument(metavar="RUN", help="A model directory with its run/ folder.")],
@@ -289,7 +290,7 @@ def average(
     context.display().note(f"{output} holds the average of steps {listed}.")
 
 
-@app.command()
+@app.command(needs_torch=True)
 def compare(
     context: Context,
     runs: Annotated[list[Path], Argument(metavar="RUN RUN ...", help="Model directories with their run/ folders.")],

@@ -229,6 +229,7 @@ def score(
 
 
 @app.command(
+    needs_torch=True,
     settings=lambda: decoding("beam_size", "length_penalty"),
     epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json",
 )

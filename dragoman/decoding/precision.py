@@ -1,7 +1,6 @@
 """Engines for models, in the precision in which they translate."""
 
 import copy
-import importlib.util
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.engine.engine import ArrayEngine, Engine
@@ -9,6 +8,7 @@ from dragoman.engine.int8 import Int8Engine, can_quantise
 from dragoman.errors import UsageError
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.directory import ModelArrays
+from dragoman.system.optional import is_installed
 from dragoman.system.resources import processor_has
 
 if TYPE_CHECKING:
@@ -79,4 +79,4 @@ def _no_int8() -> UsageError:
 
 def _is_quick_with_bfloat16() -> bool:
     """Whether there is torch, and a processor that multiplies bfloat16 natively."""
-    return processor_has("avx512_bf16") and importlib.util.find_spec("torch") is not None
+    return processor_has("avx512_bf16") and is_installed("torch")

@@ -10,6 +10,7 @@ from torch import Tensor
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.errors import UsageError
 from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, encoded, forced_decoding
 from dragoman.report.removals import Removal, removals
@@ -194,7 +195,7 @@ class _RecordedWork(BatchWork):
 
 def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
     """The recorded search for a translation of `source_ids`, which have no end of sentence."""
-    work = _RecordedWork([model.model.eval()], model.source_tokenizer, model.target_tokenizer)
+    work = _RecordedWork([TorchEngine(model.model.eval())], model.source_tokenizer, model.target_tokenizer)
     (hypotheses,) = work.search([Sentence(source_ids, model.target_tokenizer.begin_ids)], config)
     return work.recorder.tree(hypotheses)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.report.attention import Axis
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.placeholders import Prepared
@@ -43,7 +44,7 @@ def removals(
     if not 1 < len(labels) <= MOST_WORDS:
         return []
     target = target_ids[:-1] if target_ids[-1] == model.model.config.eos_id else target_ids
-    work, begin_ids = BatchWork([model.model], *model.tokenizers), model.target_tokenizer.begin_ids
+    work, begin_ids = BatchWork([TorchEngine(model.model)], *model.tokenizers), model.target_tokenizer.begin_ids
     size = max(1, BATCH_ROWS // config.beam_size)
     results: list[Removal] = []
     for start in range(0, len(shortened), size):

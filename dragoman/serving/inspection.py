@@ -11,12 +11,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from dragoman.decoding.translation import Translation
 from dragoman.errors import DragomanError, ResourceError
-from dragoman.report import WordProbability, inspect_translation, likely_next, render_inspection, word_probabilities
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import LOG
-from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.validate import file_state
 from dragoman.system.helpers import Ask, HelperDied, Helpers, Job
+from dragoman.system.optional import require
 from dragoman.system.processes import Workers
 
 MOST_REPLACEMENTS = 6
@@ -67,20 +66,26 @@ class InspectedModel:
             object.__setattr__(self, "state", model_state(self.path))
 
     @property
-    def model(self) -> ModelDirectory:
+    def model(self) -> Any:
         """The model. Raises `ModelChanged` if its files have changed since the server loaded them."""
         return _loaded(self.path, self.state).speaking(*self.languages)
 
-    def words(self, sentence: str, translation: str) -> list[WordProbability]:
-        """The words of a translation, with their probabilities."""
+    def words(self, sentence: str, translation: str) -> list[Any]:
+        """The words of a translation, with their probabilities (`dragoman.report.WordProbability`)."""
+        from dragoman.report import word_probabilities
+
         return word_probabilities(self.model, sentence, translation) if translation.strip() else []
 
     def likely_next(self, text: str, prefix: str) -> list[tuple[str, float]]:
         """The most likely continuations of `prefix`, the beginning of a translation, with their probabilities."""
+        from dragoman.report import likely_next
+
         return likely_next(self.model, text, prefix, MOST_REPLACEMENTS)
 
     def page(self, text: str, target: str | None) -> str:
         """The HTML page that `dragoman inspect` writes."""
+        from dragoman.report import inspect_translation, render_inspection
+
         return render_inspection(inspect_translation(self.model, text, target=target))
 
 
@@ -94,8 +99,10 @@ def model_state(path: Path) -> State:
 
 
 @cache
-def _loaded(path: Path, state: State) -> ModelDirectory:
-    """A model for all of its languages. Raises `ModelChanged` if its files have another state."""
+def _loaded(path: Path, state: State) -> Any:
+    """A model in torch for all of its languages. Raises `ModelChanged` if its files have another state."""
+    from dragoman.storage.model_directory import ModelDirectory
+
     try:
         loaded = ModelDirectory.load(path, device="cpu")
     except (DragomanError, OSError) as error:
@@ -127,8 +134,8 @@ def replacements(probabilities: list[float], prefix: str, translations: list[Tra
 class InspectionWorker:
     """Answers questions about models, one after another, in a process of its own.
 
-    Its computations would slow down the threads that translate if it shared their process. A process that dies, or
-    takes too long, is replaced by another one.
+    Its computations would slow down the threads that translate if it shared their process, and torch, which it loads
+    with the first question, would be in their memory. A process that dies, or takes too long, is replaced by another.
     """
 
     def __init__(self, models: Mapping[tuple[str, str], InspectedModel], *, fork: bool = sys.platform == "linux"):
@@ -145,6 +152,10 @@ class InspectionWorker:
 
     async def ask(self, pair: tuple[str, str], question: Callable[..., T], *arguments: str | None, seconds: float) -> T:
         """The result of `question`, a method of `InspectedModel`, for the model of a pair. Raises `Refusal`."""
+        try:
+            require("torch", extra="train", purpose="Looking into translations")
+        except ResourceError as error:
+            raise Refusal(501, str(error)) from None
         if self._waiting > MOST_WAITING:
             raise Refusal(503, "Too many look into translations; try again later", retry_after=BUSY)
         job = self._helpers.job()

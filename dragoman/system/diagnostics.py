@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dragoman.errors import quoted
 from dragoman.system import resources
 from dragoman.system.figures import size
-from dragoman.system.optional import requirements
+from dragoman.system.optional import is_installed, requirements
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -51,6 +51,10 @@ def examine(folder: Path) -> list[Diagnosis]:
 
 def check_torch() -> Iterator[Diagnosis]:
     """Checks that PyTorch loads, and that its build, threads, precision and kernels fit the machine."""
+    if not is_installed("torch"):
+        yield Diagnosis("PyTorch", f"not installed; translating needs none, and to learn: {install_extra('train')}")
+        yield check_kernels()
+        return
     try:
         import torch
     except (ImportError, OSError) as error:

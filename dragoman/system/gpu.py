@@ -1,12 +1,11 @@
 """The device to translate on, found out without loading torch where there is no GPU."""
 
 import ctypes
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import UsageError
+from dragoman.system.optional import is_installed, require
 
 AMD = Path("/dev/kfd")
 """The device of AMD's driver, which PyTorch calls cuda too."""
@@ -15,17 +14,14 @@ AMD = Path("/dev/kfd")
 def device_name(device: Any) -> str:
     """The name of a device to translate on, such as cpu, cuda:0 or mps; None: a CUDA GPU if there is one, else cpu.
 
-    Raises `UsageError` for a device that this machine lacks.
+    Raises `UsageError` for a device that this machine lacks, and `ResourceError` without the torch that it needs.
     """
     if str(device) == "cpu" or (device is None and not may_have_gpu()):
         return "cpu"
-    if importlib.util.find_spec("torch") is None:
+    if not is_installed("torch"):
         if device is None:
             return "cpu"
-        raise UsageError(
-            f"`device` is {str(device)!r}, but only PyTorch computes on a GPU: pip install 'dragoman[train]', or leave "
-            "it out."
-        )
+        require("torch", extra="train", purpose=f"`device` {str(device)!r}")
     from dragoman.system.device import available_device
 
     return str(available_device(device))

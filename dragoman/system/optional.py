@@ -1,12 +1,8 @@
 """Import of optional libraries. A missing one is reported with the command that installs it."""
 
-import atexit
-import logging
 import os
-import shutil
-import tempfile
-from functools import partial
-from importlib import import_module, metadata
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from dragoman.errors import ResourceError, quoted
@@ -25,12 +21,22 @@ def settle_matplotlib() -> None:
 
     Without a home, as in containers, it would fail, or warn of a folder that it makes itself.
     """
+    import atexit
+    import logging
+    import shutil
+    import tempfile
+
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~")
     if "MPLCONFIGDIR" not in os.environ and not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         folder = tempfile.mkdtemp(prefix="dragoman-")
-        atexit.register(partial(shutil.rmtree, folder, ignore_errors=True))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ["MPLCONFIGDIR"] = folder
+
+
+def is_installed(module: str) -> bool:
+    """Whether a library is installed; it is not imported."""
+    return find_spec(module) is not None
 
 
 def load(module: str, *, extra: str, purpose: str) -> ModuleType:
@@ -40,8 +46,18 @@ def load(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError:
-        command = quoted("pip", "install", *(requirements(extra) or [module]))
-        raise ResourceError(f"{purpose} needs another library; type: {command}") from None
+        raise _missing(module, extra, purpose) from None
+
+
+def require(module: str, *, extra: str, purpose: str) -> None:
+    """Raise what `load` raises unless a module is installed; it is not imported."""
+    if not is_installed(module):
+        raise _missing(module, extra, purpose)
+
+
+def _missing(module: str, extra: str, purpose: str) -> ResourceError:
+    command = quoted("pip", "install", *(requirements(extra) or [module]))
+    return ResourceError(f"{purpose} needs another library; type: {command}")
 
 
 def requirements(extra: str) -> list[str]:
@@ -49,6 +65,8 @@ def requirements(extra: str) -> list[str]:
 
     The command that installs them is right however Dragoman was installed: from a clone, a wheel or Git.
     """
+    from importlib import metadata
+
     try:
         from packaging.requirements import Requirement
 

@@ -166,10 +166,17 @@ def limit_memory(memory: int) -> None:
 
 
 def available_workers() -> int:
-    """Number of workers: as many as PyTorch uses threads; 1 where forking is impossible (Windows) or unsafe (macOS)."""
-    import torch
+    """Number of workers: one a core, or as many as OMP_NUM_THREADS says or PyTorch, if it is loaded, uses threads.
 
-    return torch.get_num_threads() if sys.platform == "linux" else 1
+    1 where forking is impossible (Windows) or unsafe (macOS).
+    """
+    if sys.platform != "linux":
+        return 1
+    torch = sys.modules.get("torch")
+    if torch:
+        return torch.get_num_threads()
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) else cores()
 
 
 def _begin_worker(work: Callable[..., Any]) -> None:

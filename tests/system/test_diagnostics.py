@@ -51,9 +51,17 @@ def test_a_full_disk_and_a_folder_of_others_are_seen(monkeypatch, tmp_path):
 
 def test_a_torch_that_does_not_load_is_reinstalled(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(diagnostics, "is_installed", lambda _: True)
     (check,) = diagnostics.check_torch()
     assert "does not load" in check.found
     assert "install" in check.fix
+
+
+def test_without_torch_nothing_is_wrong_and_what_learning_needs_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    check, kernels = diagnostics.check_torch()
+    assert check.found == "not installed; translating needs none, and to learn: make install ARGS=train"
+    assert (check.fix, kernels.name) == (None, "kernels")
 
 
 def test_outside_of_a_checkout_pip_is_what_is_typed(monkeypatch):
@@ -76,7 +84,7 @@ def test_requirements_are_those_of_pyproject(packages):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     odd = ["torch[opt]>=2.8; python_version >= '3' and extra == \"odd-1\"", "old>=1; python_version < '3'"]
     unmet = [str(requirement) for requirement, _ in diagnostics.unmet([*project["dependencies"], *odd])]
-    assert unmet == project["dependencies"]
+    assert unmet == [line.replace("'", '"') for line in project["dependencies"]]
     *_, (extra, version) = diagnostics.unmet([*project["dependencies"], *odd], "odd-1")
     assert (extra.name, str(extra.specifier), version) == ("torch", ">=2.8", None)
 
