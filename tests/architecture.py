@@ -49,7 +49,12 @@ SELF_CONTAINED = {
         "dragoman.model.config",
         "dragoman.native",
     ),
-    "dragoman.decoding.search": ("numpy", "jaxtyping", "dragoman.engine.engine", "dragoman.engine.log_probs"),
+    "dragoman.decoding.search": (
+        "numpy",
+        "dragoman.engine.engine",
+        "dragoman.engine.log_probs",
+        "dragoman.engine.shapes",
+    ),
 }
 
 # Faster ways to compute the formulas of `dragoman.model`, which has them used in its `__init__.py` alone.

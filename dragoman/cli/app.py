@@ -96,6 +96,11 @@ class Command(_PlainHelp, TyperCommand):
         return [*parameters, *self._config_options(), *COMMON_OPTIONS, help_option]
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
+        wants_help = context.resilient_parsing or not {"--help", "-h"}.isdisjoint(arguments)
+        if self.context_settings["obj"].needs_torch and not wants_help:
+            from dragoman.system.optional import require
+
+            require("torch", extra="train", purpose=f"`{context.command_path}`")
         try:
             rest = super().parse_args(context, arguments)
         except CommandLineError as error:
@@ -106,10 +111,6 @@ class Command(_PlainHelp, TyperCommand):
             see = f"put quotes around a text, or see `{context.command_path} --help`"
             raise UsageError(f"`{context.command_path}` takes no argument '{rest[0]}'; {see}.")
         self._move_options(context)
-        if self.context_settings["obj"].needs_torch and not context.resilient_parsing:
-            from dragoman.system.optional import require
-
-            require("torch", extra="train", purpose=f"`{context.command_path}`")
         return rest
 
     def collect_usage_pieces(self, context: Any) -> list[str]:

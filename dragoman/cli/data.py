@@ -88,9 +88,10 @@ def check(
 
 
 @data.command(
+    needs_torch=True,
     epilog="dragoman data prepare pairs.tsv --output prepared/en-fr\n"
     "dragoman data prepare --recipe corpora.yaml --output prepared/en-fr tokenizer.vocab_size=32000\n"
-    "dragoman train prepared/en-fr --size small"
+    "dragoman train prepared/en-fr --size small",
 )
 def prepare(
     context: Context,

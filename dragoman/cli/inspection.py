@@ -69,10 +69,10 @@ def tokenize(
 
     check_input(text, input_file)
     from dragoman.formats.text_files import open_input, read_lines
-    from dragoman.storage.model_directory import ModelDirectory
+    from dragoman.storage.directory import ArrayDirectory
     from dragoman.system.streams import spelled
 
-    directory = ModelDirectory.load(model).speaking(source_language, target_language)
+    directory = ArrayDirectory.load(model).speaking(source_language, target_language)
     with nullcontext() if text else open_input(input_file) as stream:
         for line in text or read_lines(stream, str(input_file or "stdin")):
             tokens, ids = directory.tokenize(line, target=target)

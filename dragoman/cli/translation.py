@@ -214,7 +214,7 @@ def score(
     bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
     config = check_decoding(model, context.settings)
     load = _loader(model, (source, target), precision=precision, workers=workers, ensemble=ensemble)
-    from dragoman.evaluation.evaluate import score_pairs
+    from dragoman.evaluation.pair_scores import score_pairs
 
     # Scores that scroll by show the progress themselves.
     display = context.display(hidden=output is None and sys.stdout.isatty())

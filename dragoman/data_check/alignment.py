@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Int64, UInt64
 
 from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, PartResult
+from dragoman.engine.shapes import Float, Int64, UInt64
 
 MAX_DISTANCE = 5
 """Largest distance, in lines, at which the sides are compared, in both directions."""

@@ -10,11 +10,11 @@ from collections import Counter
 from itertools import accumulate
 
 import numpy as np
-from jaxtyping import Int64
 
 from dragoman.data_check.alignment import Stretch
 from dragoman.data_check.locations import NumberedPair
 from dragoman.data_check.result import PartResult
+from dragoman.engine.shapes import Int64
 from dragoman.text.language_codes import close
 from dragoman.text.scripts import WORD
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
 from dragoman.data.filtering import HELD_OUT, REPEATED, reason_to_drop
 from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, Part, PartResult
+from dragoman.engine.shapes import Bool, Int64
 from dragoman.text.characters import folded
 
 # Of two million sentences, two have the same 64-bit hash once in ten million runs.

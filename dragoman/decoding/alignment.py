@@ -8,8 +8,8 @@ import re
 from codecs import getincrementaldecoder
 
 import numpy as np
-from jaxtyping import Float
 
+from dragoman.engine.shapes import Float
 from dragoman.text.characters import INVISIBLE
 from dragoman.text.tokenizers.placeholders import Prepared, spaced, unmask
 from dragoman.text.tokenizers.tokenizer import Tokenizer

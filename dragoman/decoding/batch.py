@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Int
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import Alignment, links, words
@@ -38,6 +37,7 @@ from dragoman.decoding.search import (
 from dragoman.decoding.terms import Edit, Term, TermPlacer, needed_edits, with_edits
 from dragoman.engine.engine import Engine, Stepper
 from dragoman.engine.log_probs import LogProbs
+from dragoman.engine.shapes import Int
 from dragoman.errors import DataError
 from dragoman.text.tokenizers.placeholders import Prepared
 from dragoman.text.tokenizers.tokenizer import Tokenizer

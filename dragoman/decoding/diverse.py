@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, rank
 from dragoman.engine.log_probs import LogProbs
+from dragoman.engine.shapes import Float, Int
 
 
 class DiverseBeams(Beams):

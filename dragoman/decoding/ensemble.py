@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from dragoman.engine.engine import Engine, SourceIds, Stepper, TargetIds
 from dragoman.engine.log_probs import LogProbs
+from dragoman.engine.shapes import Float, Int
 from dragoman.errors import DataError
 from dragoman.storage.directory import Directory
 

@@ -9,10 +9,10 @@ from functools import cache, lru_cache, partial
 from itertools import accumulate
 
 import numpy as np
-from jaxtyping import Int
 
 from dragoman.decoding.terms import Term
 from dragoman.engine.log_probs import Rows, Tokens
+from dragoman.engine.shapes import Int
 from dragoman.errors import DataError, UsageError
 from dragoman.text.characters import normalised
 from dragoman.text.scripts import WORD, whole

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Int
 
 from dragoman.engine.engine import Stepper
 from dragoman.engine.log_probs import LogProbs, Rows, Tokens
+from dragoman.engine.shapes import Int
 
 Ban = Callable[[np.ndarray, np.ndarray], tuple[Rows, Tokens]]
 """Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row (rows).

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.search import Hypothesis, SearchOptions, greedy_search, rank
 from dragoman.engine.engine import Stepper
 from dragoman.engine.log_probs import LogProbs
+from dragoman.engine.shapes import Float, Int
 
 
 @dataclass(frozen=True)

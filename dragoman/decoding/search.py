@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from dragoman.engine.engine import Stepper
 from dragoman.engine.log_probs import LogProbs
+from dragoman.engine.shapes import Float, Int
 
 
 @dataclass(frozen=True)

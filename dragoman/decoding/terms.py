@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from dragoman.engine.shapes import Float
 from dragoman.text.scripts import is_unspaced, whole
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
+from dragoman.engine.shapes import Bool, Float, Int
 from dragoman.engine.transformer import DecoderCache, NumpyTransformer
 from dragoman.model.config import TransformerConfig
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from dragoman.engine.engine import ArrayEngine, SourceIds, Stepper, suitable_batch
 from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
 from dragoman.engine.parameters import GREATEST, quantised, with_shared
+from dragoman.engine.shapes import Float, Int
 from dragoman.engine.transformer import Array, LinearMap, NumpyTransformer, rotary_angles
 from dragoman.model.config import TransformerConfig
 from dragoman.native import library

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
 
+from dragoman.engine.shapes import Float, Int
 from dragoman.native import library
 
 Rows = Int[np.ndarray, " some"]

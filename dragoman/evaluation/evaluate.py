@@ -1,17 +1,14 @@
 """Evaluates models on sentence pairs, and scores given translations by a model."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.data.bitext import Bitext
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.decoding.translation import TranslationScore
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.references import reference_warnings
@@ -108,12 +105,3 @@ def evaluate_pairs(
         by_languages=scores_by_languages(translations, references, sources),
         warnings=reference_warnings(references, translations),
     )
-
-
-def score_pairs(
-    translator: Translator, bitext: Bitext, *, length_penalty: float, window: int = 2048
-) -> Iterator[TranslationScore]:
-    """Yields the model's score of each pair; reads `window` pairs at a time."""
-    remaining = iter(bitext)
-    while pairs := list(islice(remaining, window)):
-        yield from translator.score(pairs, length_penalty=length_penalty)

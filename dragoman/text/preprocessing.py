@@ -20,9 +20,9 @@ from dragoman.text.language_codes import two_letters
 from dragoman.text.spelling import Speller, count_spellings, known_spellings
 from dragoman.text.stops import StopCounts, with_stop, without_added_stop
 from dragoman.text.tokenizers.placeholders import (
-    VERBATIM,
     CopyCounts,
     Prepared,
+    Verbatim,
     mask,
     mask_pair,
     mask_translation,
@@ -151,9 +151,7 @@ def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer)
     language.
     """
     if style.punctuation is None:
-        verbatim = ""
-        if tokenizer.placeholders:
-            verbatim = "|".join([*map(re.escape, tokenizer.symbols), VERBATIM])
+        verbatim = Verbatim(*map(re.escape, tokenizer.symbols)) if tokenizer.placeholders else None
         speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
         return lambda text: speller(normalised(text))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")

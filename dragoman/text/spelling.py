@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 
 from dragoman.text.characters import INVISIBLE
+from dragoman.text.tokenizers.placeholders import Verbatim
 
 SHARE, ENOUGH = 1e-3, 500
 """A mark or a space is known if this share of the sources has it, or so many: a model that had seen 36 curly
@@ -96,17 +97,19 @@ def _is_letter(spelling: str) -> bool:
 class Speller:
     """Spells texts with known characters. The words of a text, which spaces separate, stay as many as they are."""
 
-    def __init__(self, known: Sequence[str], *, knows: Callable[[str], bool] | None = None, verbatim: str = ""):
+    def __init__(
+        self, known: Sequence[str], *, knows: Callable[[str], bool] | None = None, verbatim: Verbatim | None = None
+    ):
         """`known` are characters and sequences, the most frequent first.
 
-        Without them, `knows` tells which characters are known; without both, no text is respelled. `verbatim` is a
-        verbose pattern of text that stays as it is.
+        Without them, `knows` tells which characters are known; without both, no text is respelled. What is `verbatim`
+        stays as it is.
         """
         self._is_active = bool(known) or knows is not None
         self._rank = {spelling: rank for rank, spelling in enumerate(known)}
         """Rank of each known spelling by its frequency."""
         self._knows = self._rank.__contains__ if known or not knows else knows
-        self._verbatim = re.compile(verbatim, re.VERBOSE) if verbatim else None
+        self._verbatim = verbatim
         self._known, self._unknown = set[str](), set[str]()  # characters that were looked up so far
         self._plain_spelling = cache(self._find_plain_spelling)
         self._quotation_marks = cache(self._find_quotation_marks)
@@ -135,7 +138,7 @@ class Speller:
         # In „German“ the mark that opens an “English” quotation closes one.
         unknown = unknown | {closing for opening, closing in (("„", "“"), ("‚", "‘")) if opening in unknown}
         runs = _runs("".join(sorted(unknown)))
-        verbatim = [match.span() for match in self._verbatim.finditer(text)] if self._verbatim else []
+        verbatim = self._verbatim.spans(text) if self._verbatim else []
         parts: list[str] = []
         position = 0
         for start, end in [*verbatim, (len(text), len(text))]:

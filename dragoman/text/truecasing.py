@@ -12,14 +12,14 @@ from typing import Self
 from pydantic import BaseModel
 
 from dragoman.text.language_codes import known_code
-from dragoman.text.tokenizers.placeholders import VERBATIM
+from dragoman.text.tokenizers.placeholders import Verbatim
 
 MOST_WORDS = 50_000
 """Most spellings that are remembered, the most frequent ones."""
 USUAL, RARE = 0.9, 0.05
 """Shares of the sources. If more than the first begin with a capital, all are expected to; if fewer than the second
 have capitals, none is expected to."""
-_VERBATIM = re.compile(f"({VERBATIM})", re.VERBOSE)
+_VERBATIM = Verbatim()
 SHORTEST_EMPHASIS = 3
 """Fewest letters of a word in capitals that counts as emphasis, such as NOT; US and IT are rather acronyms."""
 _TAGS = re.compile(r"(?:<[^<>\s]+>\s*)+")
@@ -78,8 +78,7 @@ class Truecaser:
     def __init__(self, table: CaseTable, language: str | None, symbols: Collection[str] = ()):
         self.table, self.symbols = table, symbols
         self._lower, self._upper = partial(lowered, language=language), partial(raised, language=language)
-        verbatim = "|".join([*map(re.escape, symbols), _CODE, VERBATIM])
-        self._verbatim = re.compile(f"({verbatim})", re.VERBOSE)
+        self._verbatim = Verbatim(*map(re.escape, symbols), _CODE)
         self._known = frozenset(table.words)
         # Of several spellings of a word, the most frequent one is the last to be put here.
         self._spellings = {self._lower(word).casefold(): word for word in reversed(table.words)}

@@ -24,7 +24,7 @@ from dragoman.text.lines import broken_like
 from dragoman.text.sentences import cut, split
 from dragoman.text.spelling import Speller
 from dragoman.text.stops import with_stop, without_added_stop
-from dragoman.text.tokenizers.placeholders import VERBATIM, literal_spans, mask, mask_pair, unmask
+from dragoman.text.tokenizers.placeholders import Verbatim, literal_spans, mask, mask_pair, unmask
 from dragoman.text.truecasing import CaseTable, Truecaser
 
 
@@ -232,7 +232,7 @@ PAIRS: dict[str, tuple[str, Callable[[str], str]]] = {
 
 
 def _spelled(text: str) -> None:
-    Speller(["a", "b", "'", '"', "…", "-"], verbatim=VERBATIM)(normalised(text))
+    Speller(["a", "b", "'", '"', "…", "-"], verbatim=Verbatim())(normalised(text))
 
 
 def _cased(text: str) -> None:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from random import Random
 
 from dragoman.text.characters import share
@@ -148,9 +148,8 @@ _ACRONYM = rf"""
       {_CAPITALS}+(?:[-&_+]{_CAPITALS}+)*(?:(?<=\d)(?:\.\d++)++)?(?!{_LETTER}|[\d_]|['’]{_CAPITAL})
     | (?=[A-Za-z][a-z]{{0,20}}[A-Z])(?=[A-Za-z]{{1,20}}\d)[A-Za-z\d]++(?!{_LETTER}|_))
 """
-_KINDS = re.compile(rf"(?P<literal>{LITERAL}) | {NUMBER}", re.VERBOSE)
-_PLACEHOLDER = re.compile(f"{VERBATIM} | {_ACRONYM}", re.VERBOSE)
-# Every placeholder has one of these. Most sentences have none, and the long pattern takes its time.
+# Every placeholder has one of these. Most sentences have none, and the long patterns take their time: also to be
+# compiled, which is why they are compiled when a text first has a hint of a placeholder.
 _HINT = re.compile(
     rf"[\d<{{%&@#/\\$:\[\u00BC-\u00BE\u2150-\u215E\u2190-\u2BFF\U0001F000-\U0001FAFF]|{_CAPITAL}[A-Z\u00C0-\u00DE\u2080-\u2089_-]"
     rf"|{_POWER}|\*\||(?i:www|mailto)"
@@ -164,6 +163,40 @@ _BARE = re.compile(
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")
 _OPENING = rf"{_LETTER}|[\d(„“«]"
 _JOINED_SLOT = re.compile(rf"(?<={_LETTER}|[\d,;:.!?)”»]){_SLOT.pattern}|{_SLOT.pattern}(?={_OPENING}|{_SLOT.pattern})")
+
+
+@cache
+def _kinds() -> re.Pattern[str]:
+    return re.compile(rf"(?P<literal>{LITERAL}) | {NUMBER}", re.VERBOSE)
+
+
+@cache
+def _placeholder() -> re.Pattern[str]:
+    return re.compile(f"{VERBATIM} | {_ACRONYM}", re.VERBOSE)
+
+
+class Verbatim:
+    """Text that stays as it is: what some verbose patterns match, in their order, or else `VERBATIM`."""
+
+    def __init__(self, *patterns: str):
+        self._short = re.compile(f"({'|'.join(patterns) or '(?!)'})", re.VERBOSE)
+        """What is looked for in a text without a hint of a placeholder."""
+        self._patterns = patterns
+
+    @cached_property
+    def _long(self) -> re.Pattern[str]:
+        return re.compile(f"({'|'.join([*self._patterns, VERBATIM])})", re.VERBOSE)
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text; every second one is to stay."""
+        return self._pattern(text).split(text)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Start and end of each part of a text that is to stay."""
+        return [match.span() for match in self._pattern(text).finditer(text)]
+
+    def _pattern(self, text: str) -> re.Pattern[str]:
+        return self._long if _HINT.search(text) else self._short
 
 
 @cache
@@ -303,7 +336,7 @@ def _is_in(excluded: Collection[str], value: str) -> bool:
 
 def _placeholders(text: str) -> list[str]:
     """The placeholders of a text, in order, each once."""
-    return list(dict.fromkeys(_PLACEHOLDER.findall(text))) if _HINT.search(text) else []
+    return list(dict.fromkeys(_placeholder().findall(text))) if _HINT.search(text) else []
 
 
 def _forms(value: str) -> tuple[str, ...]:
@@ -332,7 +365,7 @@ def literal_spans(text: str) -> list[tuple[int, int]]:
     """
     if not _HINT.search(text):
         return []
-    return [match.span() for match in _KINDS.finditer(text) if match["literal"]]
+    return [match.span() for match in _kinds().finditer(text) if match["literal"]]
 
 
 def _filled(text: str, values: list[str]) -> str:
@@ -348,7 +381,7 @@ def _filled(text: str, values: list[str]) -> str:
                 return value.replace(form, slots[form], 1)
         return value
 
-    return _PLACEHOLDER.sub(lambda match: filled(match[0]), text)
+    return _placeholder().sub(lambda match: filled(match[0]), text)
 
 
 def _joined(text: str) -> frozenset[str]:
