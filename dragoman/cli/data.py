@@ -189,7 +189,7 @@ def _places(locations: "list[Location]") -> str:
 def _sizes(part: "PartResult", *, ascii_only: bool) -> "Table":
     """A table of the counts and lengths of a part; with `ascii_only`, without bars."""
     from dragoman.system.figures import sparkline
-    from dragoman.terminal import results_table
+    from dragoman.terminal.tables import results_table
 
     end = max(side.characters.percentile(99) for side in (part.source, part.target))
     rows = []

@@ -9,7 +9,8 @@ from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import last_step
-from dragoman.terminal import Display, results_table
+from dragoman.terminal import Display
+from dragoman.terminal.tables import results_table
 
 SENTENCES = 6
 """Held-out sentences to show with their translations."""

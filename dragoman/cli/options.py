@@ -147,7 +147,8 @@ def print_scores(
         print_json(scores)
         return
     from dragoman.system.figures import printable
-    from dragoman.terminal import console, results_table, scores_table
+    from dragoman.terminal import console
+    from dragoman.terminal.tables import results_table, scores_table
 
     console().print(scores_table(title, evaluation.to_dict()))
     if examples:

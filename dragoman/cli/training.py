@@ -246,7 +246,8 @@ def _print_estimate(context: Context, config: "RunConfig") -> None:
     if context.as_json:
         print_json({"chosen": config.chosen, "memory": cases})
         return
-    from dragoman.terminal import comparison_table, console
+    from dragoman.terminal import console
+    from dragoman.terminal.tables import comparison_table
 
     for line in config.chosen:
         print(line)
@@ -316,7 +317,8 @@ def compare(
 def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
     """Print the figures of runs as a table, or as JSON."""
     from dragoman.report.comparison import differing_settings, remarks, setting_rows, table_rows
-    from dragoman.terminal import comparison_table, console
+    from dragoman.terminal import console
+    from dragoman.terminal.tables import comparison_table
 
     if context.as_json:
         differing = differing_settings(compared)

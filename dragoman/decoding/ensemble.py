@@ -62,9 +62,10 @@ def load_ensemble(
     `load` reads each. Raises `DataError` if they cannot, and `UsageError` for languages that they do not know.
     """
     loaded = [load(Path(path)).speaking(*languages) for path in paths]
-    tokenizers = [(directory.source_tokenizer.to_json(), directory.target_tokenizer.to_json()) for directory in loaded]
-    for path, others in zip(paths[1:], tokenizers[1:], strict=True):
-        if others != tokenizers[0]:
+    for path, other in zip(paths[1:], loaded[1:], strict=True):
+        if any(
+            ours.to_json() != its.to_json() for ours, its in zip(loaded[0].tokenizers, other.tokenizers, strict=True)
+        ):
             raise DataError(
                 f"{path} has another vocabulary than {paths[0]}, so they cannot translate together; an ensemble needs "
                 "models that were trained on the same data with the same tokenizer."

@@ -72,10 +72,10 @@ def check(
 
 def quantised(weight: np.ndarray, greatest: int = GREATEST) -> tuple[np.ndarray, np.ndarray]:
     """A matrix (rows, columns) as eight-bit integers, and the scale of each row by which they have to be multiplied."""
-    scale = np.abs(weight).max(1) / np.float32(greatest)
+    scale = np.maximum(weight.max(1), -weight.min(1)) / np.float32(greatest)
     with np.errstate(invalid="ignore"):  # NaN stays NaN in the scale
-        whole = np.rint(weight / np.maximum(scale, np.finfo(np.float32).tiny)[:, None]).astype(np.int8)
-    return whole, scale
+        steps = weight / np.maximum(scale, np.finfo(np.float32).tiny)[:, None]
+        return np.rint(steps, out=steps).astype(np.int8), scale
 
 
 def with_quantised_matrices(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Int64, UInt64
 else:
 
     class Bool:
@@ -23,5 +23,11 @@ else:
     class Int(Bool):
         """An array of whole numbers."""
 
+    class Int64(Bool):
+        """An array of whole numbers of 64 bits."""
 
-__all__ = ["Bool", "Float", "Int"]
+    class UInt64(Bool):
+        """An array of whole numbers of 64 bits, without a sign."""
+
+
+__all__ = ["Bool", "Float", "Int", "Int64", "UInt64"]

@@ -1,54 +1,46 @@
-"""Notes, warnings, progress and the live table of a training, all on stderr."""
+"""Notes, warnings, progress and the live table of a training, all on stderr.
+
+A command that has nothing to show does not load `rich`.
+"""
 
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
-
-from dragoman.config.training import TrainingConfig
 from dragoman.system.listener import Listener
 from dragoman.system.streams import json_line
-from dragoman.terminal.training import SECONDS_BETWEEN_LINES, STOPPING, Memory, TrainingView
 
-PIPED_WIDTH = 1000
-"""Columns of a table in a file or a pipe. `rich` would fold it at 80 columns."""
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+    from rich.table import Table
 
-
-class _Console(Console):
-    """A console that goes on when nobody reads it any more, as after `head` has read enough."""
-
-    def on_broken_pipe(self) -> None:
-        if not self.stderr:
-            raise  # the BrokenPipeError that rich handles when it calls this
-        self.quiet = True  # notes that nobody reads do not stop the work
+    from dragoman.config.training import TrainingConfig
+    from dragoman.terminal.training import Memory, TrainingView
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> "Console":
     """A console for stdout or stderr. Without a terminal, or with NO_COLOR (no-color.org), it has no ANSI styles."""
-    # With NO_COLOR, `rich` itself leaves out colours only, and keeps bold and dim.
-    colors = None if os.environ.get("NO_COLOR") else "auto"
-    console = _Console(stderr=stderr, color_system=colors, highlight=False)
-    if not console.is_terminal:
-        console.width = PIPED_WIDTH
-    return console
+    from dragoman.terminal.consoles import new_console
+
+    return new_console(stderr=stderr)
 
 
 class Display(Listener):
     """Writes notes, warnings and progress to stderr. `quiet` leaves warnings only, and `as_json` makes them JSON."""
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False):
-        self.console = console(stderr=True)
         self.quiet, self.as_json = quiet, as_json
         self._view: TrainingView | None = None
         self._live_table = ExitStack()
+
+    @cached_property
+    def console(self) -> "Console":
+        """The console on stderr."""
+        return console(stderr=True)
 
     def note(self, text: str) -> None:
         """Print one line about what was done, unless quiet."""
@@ -60,9 +52,11 @@ class Display(Listener):
         if self.as_json:
             self.console.out(json_line({"warning": text}, self.console.file), highlight=False)
         else:
+            from rich.text import Text
+
             self.console.print(Text.assemble(("Warning:", "bold yellow"), f" {text}"), soft_wrap=True)
 
-    def show(self, table: Table) -> None:
+    def show(self, table: "Table") -> None:
         """Print a table, unless quiet."""
         if not self.quiet:
             self.console.print(table)
@@ -70,6 +64,10 @@ class Display(Listener):
     @contextmanager
     def status(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show a spinner during the `with` block, with details by the function, then print how long it took."""
+        from rich.markup import escape
+
+        from dragoman.terminal.training import SECONDS_BETWEEN_LINES
+
         started = time.monotonic()
         live = self.console.is_terminal and not self.quiet
         style = "line" if self.console.options.ascii_only else "dots"
@@ -107,11 +105,17 @@ class Display(Listener):
         if self._view:
             self._view.stopping()
         elif not self.quiet:
+            from dragoman.terminal.training import STOPPING
+
             os.write(2, f"{STOPPING}\n".encode())
 
     @contextmanager
-    def training(self, config: TrainingConfig, *, memory: Memory) -> Iterator[TrainingView]:
+    def training(self, config: "TrainingConfig", *, memory: "Memory") -> Iterator["TrainingView"]:
         """The live table of a training; without a terminal, a line at every validation and some in between."""
+        from rich.live import Live
+
+        from dragoman.terminal.training import TrainingView
+
         live = self.console.is_terminal and not self.quiet
         view = TrainingView(self.console, config, memory=memory, live=live, quiet=self.quiet)
         with Live(view, console=self.console, refresh_per_second=1) if live else nullcontext():
@@ -120,6 +124,9 @@ class Display(Listener):
     @contextmanager
     def progress(self, text: str) -> Iterator[Callable[[int], None]]:
         """A progress bar. Call the function with the number of items that are done since the last call."""
+        if self._hides_progress:
+            yield lambda items: None
+            return
         with self._bar() as bar:
             task = bar.add_task(text, total=None)
             yield lambda items: bar.advance(task, items)
@@ -127,12 +134,21 @@ class Display(Listener):
     @contextmanager
     def file_progress(self, text: str, total: int, *, unit: str = "files") -> Iterator[Callable[[int, int], None]]:
         """A progress bar over files. Call the function with the files and lines that are done since the last call."""
+        if self._hides_progress:
+            yield lambda files, lines: None
+            return
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+
         counts = TextColumn(f"{{task.completed:,}} of {{task.total:,}} {unit}, {{task.fields[lines]:,}} lines")
         with self._bar(TextColumn("{task.description}"), BarColumn(), counts, TimeRemainingColumn()) as bar:
             task = bar.add_task(text, total=total, lines=0)
             yield lambda files, lines: bar.update(task, advance=files, lines=bar.tasks[task].fields["lines"] + lines)
 
-    def _bar(self, *columns: ProgressColumn) -> AbstractContextManager[Progress]:
-        hidden = self.quiet or not self.console.is_terminal
-        bar = Progress(*columns, console=self.console, disable=hidden, transient=True)
-        return nullcontext(bar) if hidden else bar  # up to rich 14, a hidden one leaves an empty line
+    @property
+    def _hides_progress(self) -> bool:
+        return self.quiet or not self.console.is_terminal
+
+    def _bar(self, *columns: "ProgressColumn") -> "Progress":
+        from rich.progress import Progress
+
+        return Progress(*columns, console=self.console, transient=True)

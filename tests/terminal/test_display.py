@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from dragoman.config.training import TrainingConfig
-from dragoman.terminal import Display, console, results_table, scores_table
+from dragoman.terminal import Display, console
+from dragoman.terminal.tables import results_table, scores_table
 
 FIGURES = {
     "bleu": 41.126, "chrf": 60.0, "ter": 40.0, "signatures": dict.fromkeys(("bleu", "chrf", "ter"), "nrefs:1|" * 20),

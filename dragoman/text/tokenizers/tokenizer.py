@@ -220,15 +220,21 @@ class Tokenizer:
         A space is "▁"; a byte that is only part of a character is "<C3>"; an invisible character is "<U+000A>"; a
         special token or a symbol is itself, a slot for a placeholder "<ph1>".
         """
-        return [self._readable_tokens[id_] for id_ in ids]
+        return [*map(self._readable_token, ids)]
+
+    def _readable_token(self, id_: int) -> str:
+        name = self._token_names.get(id_)
+        if name is None:
+            name = self._token_names[id_] = readable(self._bytes_of(id_))
+        return name
 
     @cached_property
-    def _readable_tokens(self) -> list[str]:
+    def _token_names(self) -> dict[int, str]:
+        """Readable tokens by id: those with a name of their own, and others when they have been asked for."""
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
         languages = {id_: self.spelled(id_) for id_ in self.targets.values()}
-        names = dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
-        return [names.get(id_) or readable(self._bytes_of(id_)) for id_ in range(self.vocab_size)]
+        return dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
 
     def _bytes_of(self, id_: int) -> bytes:
         """The bytes that a token, neither special nor a symbol, adds to a text."""
