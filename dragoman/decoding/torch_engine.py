@@ -30,6 +30,8 @@ from dragoman.model.attention import AttentionMaps
 class TorchEngine:
     """A model in torch, on the device and in the precision that it has."""
 
+    computes_in_threads = False
+
     def __init__(self, model: Transformer):
         self.model, self.config = model, model.config
         weight = model.projection.weight

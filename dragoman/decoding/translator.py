@@ -5,6 +5,7 @@ import time
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain, repeat, starmap
@@ -26,7 +27,7 @@ from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_text
 from dragoman.errors import SentenceCut, UsageError
 from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
-from dragoman.system.processes import Workers
+from dragoman.system.processes import Workers, one_blas_thread
 from dragoman.text.characters import has_letters, has_words, without_label
 from dragoman.text.tokenizers.placeholders import Prepared
 
@@ -105,8 +106,13 @@ class Translator(metaclass=_HintsAtOurNames):
         """Most tokens of a sentence and of its translation, each with its end, for which all models have positions."""
         self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
+        self._limits = ExitStack()
         if workers > 1 and self.device == "cpu":
-            self.workers = Workers(self._work, workers, remedy="give a smaller --beam-size or --workers 1")
+            threads = all(engine.computes_in_threads for engine in self.engines)
+            remedy = "give a smaller --beam-size or --workers 1"
+            self.workers = Workers(self._work, workers, remedy=remedy, threads=threads)
+            if threads:  # or the matrix products of one would wait for those of the others
+                self._limits.enter_context(one_blas_thread())
 
     @classmethod
     def load(
@@ -123,9 +129,9 @@ class Translator(metaclass=_HintsAtOurNames):
 
         `device` is "cpu", "cuda" or "cuda:1", by default a GPU if there is one. `precision` is "float32", "bfloat16",
         "int8" or "auto": eight bits on a CPU that has them, else what its processor is quick with. With more than one
-        of `workers`, on a CPU, this process forks as many, which suits a command more than a program with threads of
-        its own; `close` ends them, and so does a `with` block. A model of many languages needs to know `languages`,
-        source and target, unless its folder says them.
+        of `workers`, on a CPU, as many batches are translated side by side: in threads, or in half precision, which
+        needs torch, in processes that this one forks. `close` ends them, and so does a `with` block. A model of many
+        languages needs to know `languages`, source and target, unless its folder says them.
 
         Raises `DataError` if the folder holds no whole model, or has other tokenizers than the first of an ensemble,
         and `UsageError` for languages that the model does not have, or a device that is not there.
@@ -183,10 +189,11 @@ class Translator(metaclass=_HintsAtOurNames):
         self.close()
 
     def close(self) -> None:
-        """End the worker processes, if there are any; from now on this process translates alone."""
+        """End the workers, if there are any; from now on the calling thread translates alone."""
         if self.workers:
             self.workers.close()
             self.workers = None
+        self._limits.close()
 
     def interrupt_with(self, interrupter: Interrupter) -> None:
         """Have each search ask this before its steps; call it before the worker processes start."""

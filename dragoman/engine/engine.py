@@ -40,6 +40,8 @@ class Engine(Protocol):
     config: TransformerConfig
     precision: str
     """float32, bfloat16 or int8."""
+    computes_in_threads: bool
+    """Whether several threads compute side by side, so that no processes are needed to keep all cores busy."""
 
     @property
     def batch_tokens(self) -> int:
@@ -83,6 +85,7 @@ class ArrayEngine:
     """A model over arrays of float32, computed by its formula in numpy."""
 
     precision = "float32"
+    computes_in_threads = True
 
     def __init__(self, config: TransformerConfig, weights: Mapping[str, np.ndarray]):
         """`weights` have the names and shapes of `dragoman.engine.parameters.shapes`."""

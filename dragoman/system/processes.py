@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ class WorkerError(ResourceError):
 class Workers:
     """Forked processes that share the memory of `work`, such as the weights of its model, and call it on one thread.
 
-    With `threads`, the workers are threads of this process, which wait for Python's lock. They leave the number of
-    threads that torch uses to `work`.
+    With `threads`, the workers are threads of this process, which wait for Python's lock, but not while compiled code
+    computes. They leave the number of threads that libraries use to `work`.
     """
 
     def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
@@ -86,7 +86,8 @@ class Workers:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        gc.unfreeze()
+        if isinstance(self._pool, ProcessPoolExecutor):
+            gc.unfreeze()
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         try:
@@ -189,6 +190,13 @@ def _begin_worker(work: Callable[..., Any]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     use_one_thread()
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Have numpy's matrix products use one thread: in the `with` block, or for good without one."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 def use_one_thread() -> None:
