@@ -5,6 +5,7 @@ Processors without AVX2, and models with odd widths, have none of this.
 """
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from types import SimpleNamespace
@@ -28,6 +29,8 @@ KINDS = "512", "256", "avx2"
 """Kinds of vector instructions that multiply eight bits, the quickest first."""
 LINE = 64
 """Bytes of a line of the cache. Vectors that are read across two take twice as long."""
+POSITIONS, ROOM = 64, 8
+"""Target positions that a stepper begins with, and those for which it gets memory at a time."""
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
 
@@ -61,7 +64,7 @@ class _Step(ctypes.Structure):
     _fields_ = [
         ("x", Pointer), ("rows", Size), ("length", Size), ("positions", ctypes.POINTER(Pointer)),
         ("position_rows", ctypes.POINTER(Size)), ("ancestors", Pointer), ("sentences", Pointer),
-        ("source_lengths", Pointer), ("source_length", Size), ("turns", Pointer),
+        ("source_lengths", Pointer), ("source_length", Size), ("ancestors_width", Size), ("turns", Pointer),
     ]  # fmt: skip
 
 
@@ -95,7 +98,7 @@ def can_quantise(config: TransformerConfig) -> bool:
 
 def aligned(shape: Sequence[int], dtype: Any) -> Array:
     """An array without content that begins with a line of the cache."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + LINE, np.uint8)
     begin = -memory.ctypes.data % LINE
     return memory[begin : begin + size].view(dtype).reshape(shape)
@@ -286,53 +289,80 @@ class _Layers:
 
 
 class Int8Stepper:
-    """Decodes with an `Int8Engine` step by step. Nothing is reordered: each row stores the indices of its ancestors."""
+    """Decodes with an `Int8Engine` step by step. Nothing is reordered: each row stores the indices of its ancestors.
+
+    Memory and structures are made once where that can be, since a step takes some ten microseconds a row.
+    """
 
     def __init__(self, engine: Int8Engine, source_ids: SourceIds):
-        self.engine, config = engine, engine.config
+        self.engine = engine
         self._memory = engine.keys_and_values(engine.encode(source_ids))
         self._stack = engine.decoder_over(self._memory)
-        self._source_length = source_ids.shape[1]
-        self._source_lengths = (source_ids != config.pad_id).sum(1, dtype=np.int32)
+        self._source_lengths = (source_ids != engine.config.pad_id).sum(1, dtype=np.int32)
         self._sentences = np.arange(len(source_ids), dtype=np.int32)
         """For each row, the row of the memory that it reads."""
-        self._ancestors = np.empty((len(source_ids), 0), np.int32)
-        """For each row and position, the row of `_positions` that it continues."""
-        self._positions: list[Array] = []
-        """Keys and values of each target position in bfloat16, (layers, rows at that time, 2, d_model)."""
-        self._addresses, self._rows = (Pointer * 64)(), (Size * 64)()
-        """Where each of `_positions` begins, and how many rows it has."""
-        self._log_probs = np.empty((0, config.target_vocab_size), np.float32)
-        """Buffer for the log-probabilities of each step: new memory is slower than the product that fills it."""
+        self._ancestors = np.empty((len(source_ids), POSITIONS), np.int32)
+        """For each row and position, the row of that time that it continues."""
+        self._length = 0
+        """Target positions decoded so far."""
+        self._addresses, self._rows = (Pointer * POSITIONS)(), (Size * POSITIONS)()
+        """Where the keys and values of each position begin, and how many rows it has."""
+        self._kept: list[Array] = []
+        """Keys and values in bfloat16, (positions, layers, rows, 2, d_model), for some positions each."""
+        self._free = 0
+        """Positions that the last of these still has room for."""
+        self._step = _Step(positions=self._addresses, position_rows=self._rows)
+        self._step.source_lengths, self._step.source_length = self._source_lengths.ctypes.data, source_ids.shape[1]
+        self._x = self._log_probs = np.empty((0, 0), np.float32)
+        """Buffers: new memory is slower than the product that fills it."""
 
     def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
-        config, position = self.engine.config, len(self._positions)
-        x = _contiguous(self.engine.transformer.embedded_target(tokens[:, None], position))
-        rows, length = len(tokens), position + 1
-        self._append(aligned((config.num_decoder_layers, rows, 2, config.d_model), np.uint16))
-        self._ancestors = np.concatenate([self._ancestors, np.arange(rows, dtype=np.int32)[:, None]], axis=1)
-        turns = _turns(config, length)
-        step = _Step(
-            x.ctypes.data, rows, length, self._addresses, self._rows, self._ancestors.ctypes.data,
-            self._sentences.ctypes.data, self._source_lengths.ctypes.data, self._source_length,
-            None if turns is None else turns[-1].ctypes.data,
-        )  # fmt: skip
+        step, rows, position = self._step, len(tokens), self._length
+        if rows > len(self._x):
+            self._x = aligned((rows, self.engine.config.d_model), np.float32)
+            self._log_probs = np.empty((rows, self.engine.config.target_vocab_size), np.float32)
+            self._x_address, self._log_probs_address = self._x.ctypes.data, self._log_probs.ctypes.data
+            self._numbers = np.arange(rows, dtype=np.int32)
+        if position == self._ancestors.shape[1]:
+            self._make_room()
+        self._x[:rows] = self.engine.transformer.embedded_target(tokens[:, None], position)[:, 0]
+        self._ancestors[:, position] = self._numbers[:rows]
+        self._addresses[position], self._rows[position] = self._address_of_next(rows), rows
+        self._length += 1
+        step.x, step.rows, step.length = self._x_address, rows, self._length
+        step.ancestors, step.ancestors_width = self._ancestors.ctypes.data, self._ancestors.shape[1]
+        step.sentences = self._sentences.ctypes.data
+        turns = _turns(self.engine.config, self._length)
+        if turns is not None:
+            step.turns = turns[-1].ctypes.data
         check(functions.decoder_step(ctypes.byref(self._stack), ctypes.byref(step)))
-        if rows > len(self._log_probs):
-            self._log_probs = np.empty((rows, config.target_vocab_size), np.float32)
-        self.engine.projection.log_probs(x[:, 0], self._log_probs[:rows])
+        projection = ctypes.byref(self.engine.projection.struct)
+        check(functions.log_probs(self._x_address, rows, projection, self._log_probs_address))
         return ArrayLogProbs(self._log_probs[:rows])
 
     def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
-        self._ancestors, self._sentences = self._ancestors[rows], self._sentences[rows]
+        ancestors = np.empty((len(rows), self._ancestors.shape[1]), np.int32)
+        ancestors[:, : self._length] = self._ancestors[rows, : self._length]
+        self._ancestors, self._sentences = ancestors, self._sentences[rows]
 
-    def _append(self, keys_and_values: Array) -> None:
-        position = len(self._positions)
-        if position == len(self._addresses):
-            self._addresses = (Pointer * (2 * position))(*self._addresses)
-            self._rows = (Size * (2 * position))(*self._rows)
-        self._positions.append(keys_and_values)
-        self._addresses[position], self._rows[position] = keys_and_values.ctypes.data, keys_and_values.shape[1]
+    def _make_room(self) -> None:
+        """Twice as many positions as there were."""
+        length = 2 * self._length
+        ancestors = np.empty((len(self._ancestors), length), np.int32)
+        ancestors[:, : self._length] = self._ancestors
+        self._ancestors = ancestors
+        self._addresses, self._rows = (Pointer * length)(*self._addresses), (Size * length)(*self._rows)
+        self._step.positions, self._step.position_rows = self._addresses, self._rows
+
+    def _address_of_next(self, rows: int) -> int:
+        """Where the keys and values of the next position are to be stored."""
+        if not self._kept or not self._free or self._kept[-1].shape[2] != rows:
+            config, self._free = self.engine.config, ROOM
+            self._kept.append(aligned((ROOM, config.num_decoder_layers, rows, 2, config.d_model), np.uint16))
+            self._begin = self._kept[-1].ctypes.data
+        address = self._begin + (ROOM - self._free) * self._kept[-1].strides[0]
+        self._free -= 1
+        return address
 
 
 def _contiguous(x: Array) -> Array:

@@ -53,7 +53,7 @@ typedef struct {
     const Size *position_rows;
     const int32_t *ancestors, *sentences;
     const int32_t *source_lengths;
-    Size source_length;
+    Size source_length, ancestors_width; /* numbers from one row of `ancestors` to the next */
     const float *turns; /* (2, width of a head) for rotary positions, or NULL */
 } Step;
 
@@ -292,7 +292,7 @@ TARGET static void attend_to_own(const Stack *d, const Step *s, Size index, Size
             turn(key, s->turns, width, width / d->heads);
         }
         for (Size i = 0; i < 2 * width; i += LANES) store(now, r * 2 * width + i, load(key, i, 0), 1);
-        const int32_t *from = s->ancestors + (first + r) * s->length;
+        const int32_t *from = s->ancestors + (first + r) * s->ancestors_width;
         for (Size p = 0; p < s->length; p++)
             at->keys[p] = s->positions[p] + (index * s->position_rows[p] + from[p]) * 2 * width;
         attend_heads(query, at->keys, s->length, at->one, width, d->heads);
