@@ -237,10 +237,13 @@ def run(server: Server, listener: socket.socket, hosts: Hosts) -> None:
     """
     # This library logs bytes of malformed forms.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
-    # uvicorn ends on these signals, and then raises them again for the handlers that were there before: these do
-    # nothing.
-    handlers_before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     process = _Process(configured(server, hosts=hosts))
+
+    def end(*_: Any) -> None:
+        process.should_exit = True
+
+    # uvicorn ends on these signals once it runs, and then raises them again for the handlers that were there before.
+    handlers_before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     process.config.load()
     # A thread that has Python's lock keeps it so long while others wait. Each of the hundreds of operations of a short
     # text may wait for it, and with the usual five milliseconds, five busy threads made it take seconds.

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import random
+import signal
 import socket
 import threading
 import time
@@ -12,10 +13,11 @@ from contextlib import suppress
 
 import pytest
 
-from dragoman.serving import limits
+from dragoman.serving import app, limits
 from dragoman.serving.app import SMALL, Guard
 from dragoman.serving.hosts import Hosts
 from dragoman.serving.limits import Limits
+from dragoman.serving.server import Server
 from tests.serving.conftest import Words
 from tests.waiting import wait_until
 
@@ -206,3 +208,13 @@ def test_pages_of_other_hosts_may_not_ask(running):
     assert running.ask("POST", "/translate", form, Origin="http://evil.example", **kind)[0] == 403
     assert running.ask("POST", "/suggest", form, Origin="null", **kind)[0] == 403
     assert running.ask("POST", "/translate", form, Origin=running.url, **kind)[0] == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_comes_before_the_first_request_can_ends_the_server(monkeypatch, number):
+    monkeypatch.setattr(app.gc, "collect", lambda: signal.raise_signal(number))
+    monkeypatch.setattr(app.gc, "freeze", lambda: None)
+    monkeypatch.setattr(app.atexit, "register", lambda _: None)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        app.run(Server([Words()]), listener, Hosts())  # returns

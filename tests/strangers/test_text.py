@@ -15,7 +15,7 @@ from dragoman.text.preprocessing import Preprocessor, SourceStyle
 from dragoman.text.sentences import cut, split
 from dragoman.text.spelling import Speller
 from dragoman.text.stops import with_stop, without_added_stop
-from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.placeholders import SLOTS, Verbatim
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 LETTERS = " etaonihsrdlucmygfpwbvkjxqzETAONIHSRDLUCMYGFPWBVKJXQZ0123456789.,:;?!-()"
@@ -93,7 +93,7 @@ def test_what_is_copied_is_not_respelled() -> None:
     pairs = [("Plain words only.", "x.")] * 20
     tokenizer = Tokenizer.train([source for source, _ in pairs], vocab_size=300)
     style = SourceStyle.learn(pairs)
-    speller = Speller(style.characters, verbatim=r"https?://\S+")
+    speller = Speller(style.characters, verbatim=Verbatim(r"https?://\S+"))
     assert speller("see\xa0https://example.org/“é” only") == "see https://example.org/“é” only"
     assert Preprocessor(style, tokenizer, ("en", "fr"))("See\xa0words").text == "See words."
 
