@@ -1,4 +1,4 @@
-"""Compile the C files of dragoman/model while hatchling builds the package, in place as well as for a wheel.
+"""Compile the C files of dragoman/native while hatchling builds the package, in place as well as for a wheel.
 
 Without a C compiler the package is built without the library, and its formulas run instead. These variables are heeded:
 CC names another compiler than `cc`; CFLAGS and LDFLAGS are passed to it; DRAGOMAN_REQUIRE_KERNELS=1 makes it an error

@@ -206,6 +206,10 @@ INLINE void attend_to(const float *query, const uint16_t *const *keys, Size coun
 
 TARGET static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
                                 Size heads) {
+    if (count == 0) { /* a source of padding alone */
+        memset(out, 0, d_model * sizeof *out);
+        return;
+    }
     /* Constants that the compiler knows make the inner loops short. */
     Size width = d_model / heads;
     if (width == 32)
