@@ -248,9 +248,10 @@ MISSING = [
 """Libraries that are missing, commands that need them, what they are needed for, and the extra that has them."""
 
 
-def needs(purpose: str, extra: str) -> str:
-    """The error message where the libraries of an extra are missing."""
-    return f"{purpose} needs another library; type: {quoted('pip', 'install', *requirements(extra))}"
+def needs(library: str, purpose: str, extra: str) -> str:
+    """The error message where the libraries of an extra are missing, or a library that everybody should have."""
+    packages = requirements(extra) or ["backports.zstd" if library == "zstd" else library]
+    return f"{purpose} needs another library; type: {quoted('pip', 'install', *packages)}"
 
 
 AS_ANOTHER = [
@@ -271,7 +272,7 @@ AS_JSON = [
 TABLES = {
     "usual": MISTAKES,
     "json": [row[:3] for row in AS_JSON],
-    "missing": [(line, RESOURCES, needs(*why) + "\n") for _, line, *why in MISSING],
+    "missing": [(line, RESOURCES, needs(library, *why) + "\n") for library, line, *why in MISSING],
     "another": AS_ANOTHER,
     "closed": CLOSED,
 }
