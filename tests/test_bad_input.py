@@ -250,7 +250,8 @@ MISSING = [
 
 def needs(library: str, purpose: str, extra: str) -> str:
     """The error message where the libraries of an extra are missing, or a library that everybody should have."""
-    packages = requirements(extra) or ["backports.zstd" if library == "zstd" else library]
+    always = {"zstd": "backports-zstd>=1.0", "defusedxml": "defusedxml>=0.7.1"}
+    packages = requirements(extra) or [always[library]]
     return f"{purpose} needs another library; type: {quoted('pip', 'install', *packages)}"
 
 
@@ -485,7 +486,7 @@ def test_weights_of_keras_need_an_extra_that_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ResourceError) as caught:
         read_weights(tmp_path / "a.weights.h5")
-    assert str(caught.value) == needs("Reading weights of Keras", "keras")
+    assert str(caught.value) == needs("h5py", "Reading weights of Keras", "keras")
 
 
 needs_dev_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is Linux's full disk")

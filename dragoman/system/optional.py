@@ -1,11 +1,16 @@
 """Import of optional libraries. A missing one is reported with the command that installs it."""
 
 import os
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from dragoman.errors import ResourceError, quoted
+
+if TYPE_CHECKING:
+    from packaging.markers import Marker
 
 SILENT = {
     "DO_NOT_TRACK": "1",
@@ -56,7 +61,7 @@ def require(module: str, *, extra: str, purpose: str) -> None:
 
 
 def _missing(module: str, extra: str, purpose: str) -> ResourceError:
-    command = quoted("pip", "install", *(requirements(extra) or [module]))
+    command = quoted("pip", "install", *(requirements(extra) or _always_needed(module) or [module]))
     return ResourceError(f"{purpose} needs another library; type: {command}")
 
 
@@ -65,6 +70,27 @@ def requirements(extra: str) -> list[str]:
 
     The command that installs them is right however Dragoman was installed: from a clone, a wheel or Git.
     """
+    # A package whose marker holds without the extra, too, is always needed.
+    return [
+        package
+        for package, marker in _packages()
+        if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+    ]
+
+
+def _always_needed(module: str) -> list[str]:
+    """The package of a module that everybody should have, with its version; none if there is none of this name."""
+    names = {module.replace(".", "-"), module.split(".")[0]}
+    return [
+        package
+        for package, marker in _packages()
+        if re.split(r"[<>=\[]", package)[0].replace(".", "-") in names
+        and (not marker or marker.evaluate({"extra": ""}))
+    ]
+
+
+def _packages() -> list[tuple[str, "Marker | None"]]:
+    """The packages that this installation names, with their versions and the conditions under which each is needed."""
     from importlib import metadata
 
     try:
@@ -75,9 +101,6 @@ def requirements(extra: str) -> list[str]:
         return []
     packages = []
     for requirement in map(Requirement, lines):
-        marker = requirement.marker
-        # A package whose marker holds without the extra, too, is always needed.
-        if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
-            requirement.marker = None
-            packages.append(str(requirement))
+        marker, requirement.marker = requirement.marker, None
+        packages.append((str(requirement), marker))
     return packages

@@ -1,6 +1,5 @@
 """Lines of packed files, lines without an end, and texts that must become one line."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def test_a_missing_library_is_named_with_what_installs_it(tmp_path: Path, monkey
     path = write(tmp_path / "a.zst", "x")
     module = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ResourceError, match=rf"\.zst files needs .*pip install {re.escape(module)}$"):
+    with pytest.raises(ResourceError, match=r"\.zst files needs .*pip install .backports.zstd>="):
         list(read_file(path))
 
 
