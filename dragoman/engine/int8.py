@@ -31,6 +31,18 @@ LINE = 64
 """Bytes of a line of the cache. Vectors that are read across two take twice as long."""
 POSITIONS, ROOM = 64, 8
 """Target positions that a stepper begins with, and those for which it gets memory at a time."""
+JOINED = {"own": ("query", "key", "value"), "memory": ("key", "value")}
+"""Projections that read the same input, and so are one product, by its name."""
+PARTS = (
+    "self_attention.own",
+    "self_attention.output",
+    "cross_attention.query",
+    "cross_attention.output",
+    "feed_forward.inner",
+    "feed_forward.gate",
+    "feed_forward.outer",
+)
+"""Linear maps of a layer in the order of `_Layer`."""
 Pointer, Size = ctypes.c_void_p, ctypes.c_int64
 
 
@@ -167,7 +179,7 @@ class Int8Engine(ArrayEngine):
 
     def __init__(self, config: TransformerConfig, weights: Mapping[str, np.ndarray]):
         self.config = config
-        self._maps = _linear_maps(config, with_shared(config, weights))
+        self._maps = _linear_maps(with_shared(config, weights))
         kept = {name: array for name, array in weights.items() if ".embedding." in name or array.ndim == 1}
         self.transformer = NumpyTransformer(config, kept, linear=self._linear)
         self._encoder, self._decoder = (_Layers(self, stack, kept) for stack in ("encoder", "decoder"))
@@ -219,29 +231,13 @@ class Int8Engine(ArrayEngine):
         return self._maps[joined].part(parts.index(part), len(parts))
 
 
-JOINED = {"own": ("query", "key", "value"), "memory": ("key", "value")}
-"""Projections that read the same input, and so are one product, by its name."""
-
-
-PARTS = (
-    "self_attention.own",
-    "self_attention.output",
-    "cross_attention.query",
-    "cross_attention.output",
-    "feed_forward.inner",
-    "feed_forward.gate",
-    "feed_forward.outer",
-)
-"""Linear maps of a layer in the order of `_Layer`."""
-
-
-def _linear_maps(config: TransformerConfig, weights: Mapping[str, Array]) -> dict[str, Int8Linear]:
+def _linear_maps(weights: Mapping[str, Array]) -> dict[str, Int8Linear]:
     """All linear maps of a model by name, with those of `JOINED` as one."""
     maps = {}
     joined = set()
     for name in weights:
-        attention, _, last = name.removesuffix(".weight").rpartition(".")
-        if not name.endswith("attention.value.weight") or last != "value":
+        attention, is_attention, _ = name.partition(".value.weight")
+        if not is_attention:
             continue
         together = "own" if attention.endswith("self_attention") else "memory"
         parts = [f"{attention}.{part}" for part in JOINED[together]]
@@ -306,7 +302,7 @@ class Int8Stepper:
         self._length = 0
         """Target positions decoded so far."""
         self._addresses, self._rows = (Pointer * POSITIONS)(), (Size * POSITIONS)()
-        """Where the keys and values of each position begin, and how many rows it has."""
+        """Addresses of the keys and values of each position, and the number of its rows."""
         self._kept: list[Array] = []
         """Keys and values in bfloat16, (positions, layers, rows, 2, d_model), for some positions each."""
         self._free = 0
@@ -355,7 +351,7 @@ class Int8Stepper:
         self._step.positions, self._step.position_rows = self._addresses, self._rows
 
     def _address_of_next(self, rows: int) -> int:
-        """Where the keys and values of the next position are to be stored."""
+        """The address at which int8.h is to store the keys and values of the next position."""
         if not self._kept or not self._free or self._kept[-1].shape[2] != rows:
             config, self._free = self.engine.config, ROOM
             self._kept.append(aligned((ROOM, config.num_decoder_layers, rows, 2, config.d_model), np.uint16))
