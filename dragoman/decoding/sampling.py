@@ -15,7 +15,7 @@ from dragoman.engine.shapes import Float, Int
 
 @dataclass(frozen=True)
 class Sampler:
-    """Choice for `greedy_search`: one token a row, from the log-probabilities and a random number in [0, 1)."""
+    """Choice for `greedy_search`: a token a row, from the log-probabilities and a random number in [0, 1)."""
 
     numbers: Float[np.ndarray, "sentences positions"]
     """Random numbers in [0, 1), drawn for each sentence by itself, so that its translation is the same in any batch."""
@@ -24,18 +24,10 @@ class Sampler:
 
     def __call__(
         self, log_probs: LogProbs, sentences: Int[np.ndarray, " rows"], position: int
-    ) -> Int[np.ndarray, " rows"]:
+    ) -> tuple[Int[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
         count = min(self.config.top_k or log_probs.vocab_size, log_probs.vocab_size)
-        values, tokens = log_probs.ranked(count)
-        powers = np.exp((values - values[:, :1]) / self.config.temperature)
-        probabilities = powers / powers.sum(axis=1, keepdims=True)
-        sums = probabilities.cumsum(axis=1)
-        # The token that reaches `top_p` is kept too.
-        kept = ((sums - probabilities) < self.config.top_p).sum(axis=1).clip(min=1)
-        rows = np.arange(len(tokens))
-        drawn = self.numbers[sentences, position] * sums[rows, kept - 1]
-        ranks = np.minimum((sums <= drawn[:, None]).sum(axis=1), kept - 1)
-        return tokens[rows, ranks]
+        numbers = self.numbers[sentences, position]
+        return log_probs.drawn(numbers, count, self.config.temperature, self.config.top_p)
 
 
 def random_numbers(seed: int, sample: int, source: list[int], count: int) -> Float[np.ndarray, " count"]:

@@ -54,18 +54,26 @@ class SearchOptions:
         return Hypothesis(tokens, log_prob, log_prob / length**self.length_penalty, finished)
 
 
-Choice = Callable[[LogProbs, Int[np.ndarray, " rows"], int], Int[np.ndarray, " rows"]]
-"""From log-probabilities, the sentence of each row and the position: a token for each row."""
+Choice = Callable[
+    [LogProbs, Int[np.ndarray, " rows"], int], tuple[Int[np.ndarray, " rows"], Float[np.ndarray, " rows"]]
+]
+"""From log-probabilities, the sentence of each row and the position: a token for each row, and its log-probability."""
 
 
-def most_probable(log_probs: LogProbs, sentences: Int[np.ndarray, " rows"], position: int) -> Int[np.ndarray, " rows"]:
+def most_probable(
+    log_probs: LogProbs, sentences: Int[np.ndarray, " rows"], position: int
+) -> tuple[Int[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
     """The choice of greedy search."""
     # Ranking for a beam of one is quicker than an argmax.
-    return log_probs.best(np.zeros((len(log_probs), 1)), 1)[1][:, 0]
+    values, tokens = log_probs.best(np.zeros((len(log_probs), 1)), 1)
+    return tokens[:, 0], values[:, 0]
 
 
 def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = most_probable) -> list[list[Hypothesis]]:
-    """Take the most probable token, or the one that `choose` says, again and again: one hypothesis a sentence."""
+    """Take the most probable token, or the one that `choose` says, again and again: one hypothesis a sentence.
+
+    A sentence for which no token had a probability has none.
+    """
     count = len(options.max_lengths)
     results: list[list[Hypothesis]] = [[] for _ in range(count)]
     live, limits = np.arange(count), np.array(options.max_lengths, np.int64)
@@ -74,8 +82,8 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
     totals = np.zeros(count)
     while len(live):
         log_probs = stepper.step(tokens)
-        tokens = choose(log_probs, live, history.shape[1])
-        totals = totals + log_probs.at(np.arange(len(live)), tokens)
+        tokens, chosen = choose(log_probs, live, history.shape[1])
+        totals = totals + chosen
         del log_probs  # before the next ones are computed
         history = np.concatenate([history, tokens[:, None]], axis=1)
         ended = tokens == options.eos_id
@@ -85,7 +93,8 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
         for row in np.flatnonzero(~going_on).tolist():
             finished = bool(ended[row])
             ids = history[row].tolist()[: history.shape[1] - finished]
-            results[live[row]].append(options.hypothesis(ids, float(totals[row]), finished))
+            if totals[row] > -np.inf:  # it is not after NaN
+                results[live[row]].append(options.hypothesis(ids, float(totals[row]), finished))
         live, limits, tokens, history, totals = (a[going_on] for a in (live, limits, tokens, history, totals))
         if len(live):
             stepper.reorder(np.flatnonzero(going_on))

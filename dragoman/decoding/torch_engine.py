@@ -139,17 +139,27 @@ class TensorLogProbs:
     def likeliest(self, rows: Rows) -> Tokens:
         return self.tensor[self._there(rows)].argmax(1).cpu().numpy()
 
-    def ranked(self, count: int) -> tuple[Float[np.ndarray, "rows count"], Int[np.ndarray, "rows count"]]:
+    @torch.inference_mode()
+    def drawn(
+        self, numbers: Float[np.ndarray, " rows"], count: int, temperature: float, top_p: float
+    ) -> tuple[Tokens, Float[np.ndarray, " rows"]]:
         values, tokens = self.tensor.double().topk(count, dim=1)
-        return values.cpu().numpy(), tokens.cpu().numpy()
+        probabilities = ((values - values[:, :1]) / temperature).softmax(1)
+        sums = probabilities.cumsum(1)
+        # The token that reaches `top_p` is kept too.
+        kept = ((sums - probabilities) < top_p).sum(1, keepdim=True).clamp(min=1)
+        chosen = torch.from_numpy(numbers).to(sums)[:, None] * sums.gather(1, kept - 1)
+        ranks = (sums <= chosen).sum(1, keepdim=True).minimum(kept - 1)
+        return _together(tokens.gather(1, ranks)[:, 0], values.gather(1, ranks)[:, 0])
 
     def best(
         self, totals: Float[np.ndarray, "live beam"], count: int
     ) -> tuple[Float[np.ndarray, "live count"], Int[np.ndarray, "live count"]]:
         live, beam = totals.shape
         before = torch.from_numpy(np.ascontiguousarray(totals)).to(self.tensor.device)
-        best, indices = best_continuations(self.tensor.view(live, beam, -1), before, count)
-        return best.cpu().numpy(), indices.cpu().numpy()
+        best, indices = best_continuations(self.tensor.view(live, beam, self.vocab_size), before, count)
+        indices, best = _together(indices, best)
+        return best, indices
 
     def lowered(
         self, rows: Int[np.ndarray, " kept"], at_rows: Rows, tokens: Tokens, amounts: Float[np.ndarray, " some"]
@@ -165,6 +175,12 @@ class TensorLogProbs:
     def _there(self, *indices: np.ndarray) -> tuple[Tensor, ...]:
         """Indices on the device of the tensor."""
         return tuple(torch.from_numpy(np.ascontiguousarray(part)).to(self.tensor.device) for part in indices)
+
+
+def _together(indices: Int[Tensor, "*shape"], values: Float[Tensor, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
+    """Both as arrays, by one copy: each waits for the device. Indices are exact in the 53 bits of a float64."""
+    copied = torch.stack([indices.double(), values]).cpu().numpy()
+    return copied[0].astype(np.int64), copied[1]
 
 
 def best_continuations(

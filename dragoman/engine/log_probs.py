@@ -48,8 +48,14 @@ class LogProbs(Protocol):
         """The most probable token of each of these rows."""
         ...
 
-    def ranked(self, count: int) -> tuple[Float[np.ndarray, "rows count"], Int[np.ndarray, "rows count"]]:
-        """The `count` most probable tokens of each row, the best first: log-probabilities as float64, and tokens."""
+    def drawn(
+        self, numbers: Float[np.ndarray, " rows"], count: int, temperature: float, top_p: float
+    ) -> tuple[Tokens, Float[np.ndarray, " rows"]]:
+        """A token of each row, drawn by a number in [0, 1), and its log-probability as float64.
+
+        It is one of the `count` most probable ones, and of the first of these whose probabilities reach `top_p`
+        together. A `temperature` below 1 makes probable tokens more probable.
+        """
         ...
 
     def best(
@@ -107,10 +113,21 @@ class ArrayLogProbs:
     def likeliest(self, rows: Rows) -> Tokens:
         return self.array[rows].argmax(1)
 
-    def ranked(self, count: int) -> tuple[Float[np.ndarray, "rows count"], Int[np.ndarray, "rows count"]]:
+    def drawn(
+        self, numbers: Float[np.ndarray, " rows"], count: int, temperature: float, top_p: float
+    ) -> tuple[Tokens, Float[np.ndarray, " rows"]]:
         values = self.array.astype(np.float64)
         tokens = np.stack([_largest(row, count) for row in values])
-        return np.take_along_axis(values, tokens, axis=1), tokens
+        values = np.take_along_axis(values, tokens, axis=1)
+        powers = np.exp((values - values[:, :1]) / temperature)
+        probabilities = powers / powers.sum(axis=1, keepdims=True)
+        sums = probabilities.cumsum(axis=1)
+        # The token that reaches `top_p` is kept too.
+        kept = ((sums - probabilities) < top_p).sum(axis=1).clip(min=1)
+        rows = np.arange(len(tokens))
+        chosen = numbers * sums[rows, kept - 1]
+        ranks = np.minimum((sums <= chosen[:, None]).sum(axis=1), kept - 1)
+        return tokens[rows, ranks], values[rows, ranks]
 
     def best(
         self, totals: Float[np.ndarray, "live beam"], count: int
@@ -148,7 +165,7 @@ def best_continuations(
     """What `LogProbs.best` returns, sentence by sentence: the formula of the compiled one."""
     live, beam = totals.shape
     best, indices = np.full((live, count), -np.inf), np.zeros((live, count), np.int64)
-    for sentence, rows in enumerate(log_probs.reshape(live, beam, -1)):
+    for sentence, rows in enumerate(log_probs.reshape(live, beam, log_probs.shape[1])):
         sums = (rows + totals[sentence][:, None]).ravel()
         largest = _largest(sums, count)
         best[sentence, : len(largest)], indices[sentence, : len(largest)] = sums[largest], largest

@@ -38,7 +38,7 @@ def test_evenly_spread_numbers_draw_each_token_as_often_as_it_is_probable(option
     numbers = (np.arange(DRAWS) + 0.5) / DRAWS
     sampler = Sampler(numbers[:, None], DecodingConfig(sample=True, **options))
     rows = ArrayLogProbs(torch.tensor(PROBABILITIES).log().expand(DRAWS, -1).numpy())
-    counts = np.bincount(sampler(rows, np.arange(DRAWS), 0), minlength=6).tolist()
+    counts = np.bincount(sampler(rows, np.arange(DRAWS), 0)[0], minlength=6).tolist()
     for count, weight in zip(counts, weights, strict=True):
         assert abs(count - DRAWS * weight / sum(weights)) < 2
         assert weight or not count

@@ -87,12 +87,26 @@ def test_banned_tokens_are_impossible_and_only_they(of) -> None:
     np.testing.assert_array_equal(log_probs.likeliest(np.array([3, 1])), [7, 5])
 
 
-@pytest.mark.parametrize("count", [1, 4, 11])
-def test_tokens_are_ranked_by_their_probability(of, count: int) -> None:
-    array = random_log_probs(5, 11, banned=0.0)
-    values, tokens = of(array).ranked(count)
-    np.testing.assert_array_equal(tokens, np.argsort(-array, axis=1)[:, :count])
-    np.testing.assert_array_equal(values, -np.sort(-array, axis=1)[:, :count])
+@pytest.mark.parametrize(("count", "top_p"), [(11, 1.0), (4, 1.0), (11, 0.6), (4, 0.7), (1, 1.0)])
+def test_evenly_spread_numbers_draw_the_probable_tokens_as_often_as_they_are_probable(of, count, top_p) -> None:
+    draws = 10_007
+    array = random_log_probs(1, 11, banned=0.0)
+    numbers = (np.arange(draws) + 0.5) / draws
+    tokens, values = of(array.repeat(draws, axis=0)).drawn(numbers, count, 0.5, top_p)
+    np.testing.assert_array_equal(values, array[0, tokens])
+    weights = np.exp(array[0].astype(np.float64)) ** 2  # what a temperature of 0.5 makes of them
+    order = np.argsort(-weights)
+    weights[order[count:]] = 0
+    before = (weights[order].cumsum() - weights[order]) / weights.sum()
+    weights[order[before >= top_p]] = 0
+    np.testing.assert_allclose(np.bincount(tokens, minlength=11), draws * weights / weights.sum(), atol=2)
+
+
+def test_of_no_rows_nothing_is_chosen(of) -> None:
+    values, indices = (
+        of(random_log_probs(4, 11)).lowered(*[np.array([], int)] * 3, np.array([])).best(np.zeros((0, 2)), 4)
+    )
+    assert values.shape == indices.shape == (0, 4)
 
 
 def test_a_copy_of_some_rows_is_lowered_as_often_as_named(of) -> None:
