@@ -137,7 +137,7 @@ def prepare(extras: tuple[str, ...]) -> None:
         say("The PyTorch that pip chose has no CUDA; pytorch.org names the index that has one.")
     if not KERNELS.exists() and os.name == "posix":
         say(
-            "The kernels were not compiled, so translating on a CPU takes 3.5 times as long. Install a C compiler "
+            "The kernels were not compiled, so translating on a CPU takes three times as long. Install a C compiler "
             f"({compiler_remedy()}), then type: make clean, make install"
         )
     setup = Setup(fingerprint(), extras, torch, KERNELS.exists())

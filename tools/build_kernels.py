@@ -17,10 +17,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = Path("dragoman/native")
-HEADERS = [FOLDER / name for name in ("vectors.h", "avx512.h", "avx2.h", "kernels.h", "int8.h")]
+HEADERS = [FOLDER / name for name in ("vectors.h", "avx512.h", "avx2.h", "portable.h", "kernels.h", "int8.h")]
 SOURCES = [
-    FOLDER / f"{name}.c"
-    for name in ("kernels_any", "kernels_avx2", "kernels_512", "bfloat16", "int8_512", "int8_256", "int8_avx2")
+    *(FOLDER / f"{name}.c" for name in ("kernels_any", "kernels_avx2", "kernels_512", "bfloat16")),
+    *(FOLDER / f"int8_{kind}.c" for kind in ("512", "256", "avx2", "dot", "neon", "any")),
 ]
 LIBRARY = FOLDER / "libkernels.so"
 OPTIMIZE = ("-O3",)  # CFLAGS may say otherwise
@@ -62,7 +62,8 @@ def compiled(root: Path) -> bool:
     # What a broken-off compilation leaves must not be taken for a library.
     unfinished = root / LIBRARY.with_suffix(".tmp")
     older = "-DNO_AVX_VNNI"  # for the assembler of binutils 2.35, as in RHEL 9
-    for more in ((), (older,), (older, "-DNO_AVX512_BF16")):  # and for GCC 8, as in RHEL 8
+    oldest = "-DNO_AVX512_BF16", "-DNO_DOT_PRODUCT"  # for GCC 8, as in RHEL 8, and older ones of clang
+    for more in ((), (older,), (older, *oldest)):
         flags = [*OPTIMIZE, *c_flags, *FLAGS, *more]
         sources = [str(root / source) for source in SOURCES]
         command = [*compiler, *flags, *sources, *linker_flags, "-o", str(unfinished), "-lm"]

@@ -22,7 +22,7 @@ def mention_missing_kernels(context: Context) -> None:
 
     if not library.compiled() and device_name(None) == "cpu" and _first_time(f"no-kernels-{__version__}"):
         context.display().note(
-            "Without compiled kernels, translating on a CPU takes 3.5 times as long; "
+            "Without compiled kernels, translating on a CPU takes three times as long; "
             f"`{command_line('doctor')}` says how to get them. This is said once."
         )
 

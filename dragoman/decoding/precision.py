@@ -72,8 +72,8 @@ def _in_eight_bits(config: TransformerConfig, precision: str) -> bool:
 
 def _no_int8() -> UsageError:
     return UsageError(
-        "There is no int8 for this model on this machine: it needs an x86 CPU with AVX2, compiled "
-        "kernels, and widths of heads and layers that are multiples of 16; choose --precision auto."
+        "There is no int8 for this model on this machine: it needs a CPU, compiled kernels "
+        "(`dragoman doctor`), and widths of heads and layers that are multiples of 16; choose --precision auto."
     )
 
 

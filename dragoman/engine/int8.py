@@ -1,7 +1,7 @@
 """An engine in eight bits: the encoder, and a step of the decoder, each compiled as a whole (int8.h).
 
 Weights have a scale for each output, and activations one for each row, which is computed as they are multiplied.
-Processors without AVX2, and models with odd widths, have none of this.
+Models with odd widths, and installations without a C compiler, have none of this.
 """
 
 import ctypes
@@ -25,8 +25,8 @@ BATCH_TOKENS = 4_096
 """Source tokens of a batch, times beams. Products of eight bits are quick with few rows too, which fit into a cache."""
 ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "swiglu": 2}
 """Codes of the activation functions in int8.h."""
-KINDS = "512", "256", "avx2"
-"""Kinds of vector instructions that multiply eight bits, the quickest first."""
+KINDS = "512", "256", "avx2", "dot", "neon", "any"
+"""Kinds of instructions that multiply eight bits, the quickest first: three of x86, two of AArch64, and plain C."""
 LINE = 64
 """Bytes of a line of the cache. Vectors that are read across two take twice as long."""
 POSITIONS, ROOM = 64, 8
@@ -99,7 +99,7 @@ def compiled(kind: str) -> Any:
 
 
 functions: Any = next(filter(None, map(compiled, KINDS)), None)
-"""None: this processor or this library has no products of eight bits."""
+"""None: there is no library."""
 
 
 def can_quantise(config: TransformerConfig) -> bool:

@@ -31,9 +31,9 @@ INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm256
 INLINE void store_masked(float *to, Mask there, Vector x) { _mm256_maskstore_ps(to, there, (__m256)x); }
 
 /* The sums of four vectors. */
-INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
+INLINE Four four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m256 all_four = _mm256_hadd_ps(_mm256_hadd_ps((__m256)a, (__m256)b), _mm256_hadd_ps((__m256)c, (__m256)d));
-    return _mm_add_ps(_mm256_castps256_ps128(all_four), _mm256_extractf128_ps(all_four, 1));
+    return (Four)_mm_add_ps(_mm256_castps256_ps128(all_four), _mm256_extractf128_ps(all_four, 1));
 }
 
 /* The halves of a vector change places. */

@@ -2,11 +2,11 @@
 
    A row of activations and the weights of each output are whole numbers from -127 to 127, times a scale of their own.
    Sums of their products are exact; everything else is float32, and what is kept of keys and values bfloat16. Widths
-   are multiples of 16. The instructions multiply numbers without a sign by numbers with one: activations are therefore
-   128 higher, and `offset` takes back what that adds.
+   are multiples of 16. The instructions of x86 multiply numbers without a sign by numbers with one: there activations
+   are 128 higher, and `offset` takes back what that adds.
 
-   This text is compiled by each of int8_512.c, int8_256.c and int8_avx2.c, which begin with what differs between
-   processors. */
+   This text is compiled by each of int8_512.c, int8_256.c, int8_avx2.c, int8_dot.c, int8_neon.c and int8_any.c, which
+   begin with what differs between processors. */
 
 /* Rows that share a pass over the weights; GROUP of them keep their sums in registers. */
 #define TILE 64
@@ -65,6 +65,10 @@ typedef struct {
     const float *turns;     /* (length, 2, width of a head) for rotary positions, or NULL */
 } Sources;
 
+#ifndef HIGHER
+#define HIGHER 128 /* what is added to activations */
+#endif
+
 #ifndef ADD_PRODUCTS
 /* Add four inputs times four weights of each output of two vectors. With intrinsics, or these instructions apart, the
    compiler copies sums. */
@@ -86,7 +90,7 @@ INLINE const int8_t *weights_of(const Linear *l, Size output) {
     return l->weight + output / BLOCK * BLOCK * l->inputs + output % BLOCK * 4;
 }
 
-/* A row as whole numbers, 128 higher. */
+/* A row as whole numbers, so much higher. */
 INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
     Vector top = all(0.0f);
     for (Size i = 0; i < width; i += LANES) {
@@ -95,7 +99,7 @@ INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
     }
     float most = top_of(top), steps = most > 0 ? 127.0f / most : 0.0f;
     *scale = most / 127.0f;
-    for (Size i = 0; i < width; i += LANES) store_bytes(to + i, whole(load(x, i, 0) * steps) + 128);
+    for (Size i = 0; i < width; i += LANES) store_bytes(to + i, whole(load(x, i, 0) * steps) + HIGHER);
 }
 
 /* The sums of `rows` for outputs from `at` on become numbers: stored, or added to what is there. */
@@ -111,6 +115,13 @@ INLINE void finish(const Integers *sums, const float *scales, const Linear *l, S
     }
 }
 
+/* What sums begin with where activations are higher. */
+INLINE Integers start_of(const Linear *l, Size output) {
+    Integers start;
+    memcpy(&start, l->offset + output, sizeof start);
+    return start;
+}
+
 /* Two vectors of outputs from `first` on, or one, of a few rows. */
 INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, Size first, float *out, Size stride,
                        int add, const int rows) {
@@ -118,8 +129,8 @@ INLINE void product_of(const uint8_t *x, const float *scales, const Linear *l, S
     const int8_t *weights = weights_of(l, first), *others = weights_of(l, second);
     Integers left[GROUP], right[GROUP];
     FOR_ROWS(r) {
-        memcpy(left + r, l->offset + first, sizeof *left);
-        memcpy(right + r, l->offset + second, sizeof *right);
+        left[r] = HIGHER ? start_of(l, first) : (Integers){0};
+        right[r] = HIGHER ? start_of(l, second) : (Integers){0};
     }
     for (Size i = 0; i < inputs; i += 4) {
         Integers a, b;
@@ -185,7 +196,8 @@ INLINE void attend_to(const float *query, const uint16_t *const *keys, Size coun
                 for (Size v = LANES; v < width; v += LANES)
                     totals[h] += load(query, at[h] + v, 0) * load(keys[k], at[h] + v, 1);
             }
-            _mm_storeu_ps(numbers + 4 * k, four_sums(totals[0], totals[1], totals[2], totals[3]));
+            Four scores = four_sums(totals[0], totals[1], totals[2], totals[3]);
+            memcpy(numbers + 4 * k, &scores, sizeof scores);
         }
         for (Size k = 4 * count; k < blocks * LANES; k++) numbers[k] = -INFINITY;
         Vector top = weights[0], total = all(0.0f);

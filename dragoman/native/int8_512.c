@@ -23,13 +23,13 @@ INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm512
 INLINE void store_masked(float *to, Mask there, Vector x) { _mm512_mask_storeu_ps(to, there, (__m512)x); }
 
 /* The sums of four vectors. */
-INLINE __m128 four_sums(Vector a, Vector b, Vector c, Vector d) {
+INLINE Four four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
     __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
     __m512 all_four = (__m512)_mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)ab, (__m512d)cd),
                                             (__m512)_mm512_unpackhi_pd((__m512d)ab, (__m512d)cd));
     __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all_four), _mm512_extractf32x8_ps(all_four, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    return (Four)_mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 
 /* The other quarters of a vector, in two turns: with both, each quarter meets all others. */

@@ -112,9 +112,9 @@ def check_kernels() -> Diagnosis:
 
     if library.compiled():
         return Diagnosis("kernels", "compiled")
+    cost = "not compiled, so that translating on a CPU takes three times as long"
     if sys.platform == "win32":
-        return Diagnosis("kernels", "not compiled, as they are on Linux and macOS")
-    cost = "not compiled, so that translating on a CPU takes 3.5 times as long"
+        return Diagnosis("kernels", f"{cost}; they are for Linux and macOS")
     return Diagnosis("kernels", f"{cost}; with a C compiler, such as gcc: {install_again()}")
 
 
