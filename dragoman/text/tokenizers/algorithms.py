@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from dragoman.text.tokenizers.byte_level import BYTES
-from dragoman.text.tokenizers.unigram import train_unigram
+from dragoman.text.tokenizers.unigram_training import train_unigram
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -113,10 +113,10 @@ def train(
 
 
 def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
-    """Uses our own trainer, because the library's gives other tokens in each run."""
+    """Uses SentencePiece, because the trainer of the library `tokenizers` gives other tokens in each run."""
     normalise, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
     words = Counter(word for text in texts for word, _ in split(normalise(text)))
-    pieces = train_unigram(words, alphabet=sorted(BYTES), size=vocab_size - len(SPECIAL_TOKENS))
+    pieces = train_unigram(words, size=vocab_size - len(SPECIAL_TOKENS))
     # No text is split into a special token, whatever its score: `_WORDS` takes each apart.
     backend.model = models.Unigram([*((token, 0.0) for token in SPECIAL_TOKENS), *pieces], UNK_ID)
     backend.add_special_tokens(list(SPECIAL_TOKENS))
