@@ -1,6 +1,7 @@
 """Commands that convert models from and to other software: import, export."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from dragoman.interop.imports.styles import STYLES
 
 if TYPE_CHECKING:
     from dragoman.model import TransformerConfig
+    from dragoman.storage.model_directory import ModelDirectory
     from dragoman.terminal import Display
 
 STYLE = choice("style", tuple(STYLES))
@@ -47,6 +49,13 @@ def import_(
     ] = None,
     source_tokenizer: Annotated[Path | None, File(help=f"A notebook's source tokenizer: {TOKENIZER}")] = None,
     target_tokenizer: Annotated[Path | None, File(help=f"A notebook's target tokenizer: {TOKENIZER}")] = None,
+    sentences: Annotated[
+        Path | None,
+        File(
+            help="Sentences in the source language of a pretrained model, one on each line, on which it is tried in "
+            "eight bits. Default: 50 English ones, if it translates from English."
+        ),
+    ] = None,
 ) -> None:
     """Convert a pretrained model, or the weights that a notebook saved, into a model directory.
 
@@ -60,10 +69,10 @@ def import_(
         for_notebooks = [style, num_heads, source_tokenizer, target_tokenizer]
         if any(option is not None for option in for_notebooks):
             raise UsageError("--style, --num-heads and tokenizers are for a notebook's weights; leave them out.")
-        _import_pretrained(context, model, output, (source, target))
+        _import_pretrained(context, model, output, (source, target), sentences)
         return
-    if source or target:
-        raise UsageError("--from and --to are for pretrained models of many languages; leave them out.")
+    if source or target or sentences:
+        raise UsageError("--from, --to and --sentences are for pretrained models; leave them out.")
     if style is None or num_heads is None:
         raise UsageError(
             f"{model} is a file, and so a notebook's weights: give --style and --num-heads; a pretrained model is a "
@@ -72,8 +81,15 @@ def import_(
     _import_notebook(context, Path(model), output, style, num_heads, (source_tokenizer, target_tokenizer))
 
 
-def _import_pretrained(context: Context, model: str, output: Path, languages: tuple[str | None, str | None]) -> None:
+def _import_pretrained(
+    context: Context,
+    model: str,
+    output: Path,
+    languages: tuple[str | None, str | None],
+    sentences_file: Path | None,
+) -> None:
     """Convert a pretrained model in a folder, or on the Hugging Face Hub, and say how to use it."""
+    from dragoman.formats.text_files import open_input
     from dragoman.interop.files import read_json
 
     display = context.display()
@@ -86,18 +102,44 @@ def _import_pretrained(context: Context, model: str, output: Path, languages: tu
         folder = download(model, progress=not (context.quiet or context.as_json))
     if not any(folder.glob("*.npz")):
         read_json(folder / "config.json")
+    if sentences_file:
+        open_input(sentences_file).close()
+    from dragoman.interop.imports.eight_bits import sentences_for
     from dragoman.interop.imports.pretrained import import_pretrained
 
-    with display.status("Reading and checking the model"):
-        imported = import_pretrained(folder, output, languages=languages, name=model)
+    with display.status("Reading and checking the model, and trying it in eight bits"):
+        imported = import_pretrained(
+            folder, output, languages=languages, name=model, sentences=partial(sentences_for, file=sentences_file)
+        )
     if context.as_json:
-        print_json({"model": str(output), "architecture": imported.model.config.to_dict()})
+        facts = {"architecture": imported.model.config.to_dict(), "int8_bleu": imported.int8_bleu}
+        print_json({"model": str(output), **facts})
     _note_size(display, output, imported.model.config)
+    _note_eight_bits(display, imported)
     choices = ()
     if imported.target_tokenizer.languages and not imported.target_tokenizer.language:
         choices = ("--to", "de")
         display.note(f"It knows {len(imported.target_tokenizer.languages)} languages; choose with --from and --to.")
     display.note(f"Try it:  {command_line('translate', output, 'Hello.', *choices)}")
+
+
+def _note_eight_bits(display: "Display", imported: "ModelDirectory") -> None:
+    """Say whether the model translates in eight bits on a CPU, and why."""
+    from dragoman.decoding.precision import LEAST_BLEU
+    from dragoman.engine.int8 import can_quantise
+
+    int8_bleu = imported.int8_bleu
+    if not can_quantise(imported.model.config):
+        return
+    if int8_bleu is None:
+        display.note("On a CPU it translates in float32; --sentences FILE finds out whether eight bits hold.")
+        return
+    holds = int8_bleu >= LEAST_BLEU
+    precision, comparison = ("eight bits", "at least") if holds else ("float32", "less than")
+    display.note(
+        f"On a CPU it translates in {precision}: in eight bits, BLEU against its own float32 is {int8_bleu:.1f}, "
+        f"{comparison} {LEAST_BLEU:g}."
+    )
 
 
 def _import_notebook(

@@ -1,6 +1,8 @@
 """Engines for models, in the precision in which they translate."""
 
 import copy
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.engine.engine import ArrayEngine, Engine
@@ -16,20 +18,24 @@ if TYPE_CHECKING:
 
 INT8 = "int8"
 Precision = Literal["auto", "float32", "bfloat16", "int8"]
+LEAST_BLEU = 98.0
+"""BLEU in eight bits against float32 from which a pretrained model translates in eight bits by itself."""
 
 
-def engine_of(model: "ModelArrays | Transformer", precision: str) -> Engine:
-    """An engine for a model, in `float32`, `bfloat16`, `int8` or, with `auto`, the quickest.
+def engine_of(model: "ModelArrays | Transformer", precision: str, *, int8_bleu: float | None = None) -> Engine:
+    """An engine for a model, in `float32`, `bfloat16`, `int8` or, with `auto`, the quickest that suits it.
 
-    A model in torch stays on its device; it is not changed. Raises `UsageError` for another precision, and for int8
-    where the processor or the widths do not suit it.
+    `int8_bleu` is the BLEU of a pretrained model in eight bits against itself in float32, if that was measured. A model
+    in torch stays on its device; it is not changed. Raises `UsageError` for another precision, and for int8 where there
+    are no kernels or the widths do not suit it.
     """
     if precision not in get_args(Precision):
         names = "auto, float32, bfloat16 or int8"
         raise UsageError(f"The precision {precision!r} is unknown; choose {names}.")
+    in_eight_bits = partial(_in_eight_bits, model.config, precision, int8_bleu)
     if not isinstance(model, ModelArrays):
-        return _engine_of_torch(model, precision)
-    if _in_eight_bits(model.config, precision):
+        return _engine_of_torch(model, precision, in_eight_bits)
+    if in_eight_bits():
         return Int8Engine(model.config, model.weights)
     if precision == "bfloat16" or (precision == "auto" and _is_quick_with_bfloat16()):
         import torch
@@ -37,11 +43,11 @@ def engine_of(model: "ModelArrays | Transformer", precision: str) -> Engine:
         from dragoman.storage.model_directory import model_of
 
         weights = {name: torch.from_numpy(array) for name, array in model.weights.items()}
-        return _engine_of_torch(model_of(model.config, weights), "bfloat16")
+        return _engine_of_torch(model_of(model.config, weights), "bfloat16", in_eight_bits)
     return ArrayEngine(model.config, model.weights)
 
 
-def _engine_of_torch(model: "Transformer", precision: str) -> Engine:
+def _engine_of_torch(model: "Transformer", precision: str, in_eight_bits: Callable[[], bool]) -> Engine:
     import torch
 
     from dragoman.decoding.torch_engine import TorchEngine
@@ -53,7 +59,7 @@ def _engine_of_torch(model: "Transformer", precision: str) -> Engine:
     device = model.projection.weight.device
     if device.type != "cpu" and precision == INT8:
         raise _no_int8()
-    if device.type == "cpu" and _in_eight_bits(model.config, precision):
+    if device.type == "cpu" and in_eight_bits():
         arrays = {name: weight.detach().float().numpy() for name, weight in model.named_parameters()}
         return Int8Engine(model.config, arrays)
     dtype = choose_precision(precision, device)
@@ -61,13 +67,17 @@ def _engine_of_torch(model: "Transformer", precision: str) -> Engine:
     return TorchEngine(prepack(model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)))
 
 
-def _in_eight_bits(config: TransformerConfig, precision: str) -> bool:
+def holds_in_eight_bits(config: TransformerConfig, int8_bleu: float | None) -> bool:
+    """Whether a model is known to translate in eight bits as in float32: one of ours, or shown on sentences."""
+    return not config.is_pretrained or (int8_bleu is not None and int8_bleu >= LEAST_BLEU)
+
+
+def _in_eight_bits(config: TransformerConfig, precision: str, int8_bleu: float | None) -> bool:
     """Whether a model on a CPU should translate in eight bits. Raises `UsageError` if it should, and cannot."""
     fits = can_quantise(config)
     if precision == INT8 and not fits:
         raise _no_int8()
-    # What others have trained has seldom been seen in eight bits.
-    return precision == INT8 or (precision == "auto" and fits and not config.is_pretrained)
+    return precision == INT8 or (precision == "auto" and fits and holds_in_eight_bits(config, int8_bleu))
 
 
 def _no_int8() -> UsageError:

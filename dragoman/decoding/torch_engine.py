@@ -150,16 +150,16 @@ class TensorLogProbs:
         kept = ((sums - probabilities) < top_p).sum(1, keepdim=True).clamp(min=1)
         chosen = torch.from_numpy(numbers).to(sums)[:, None] * sums.gather(1, kept - 1)
         ranks = (sums <= chosen).sum(1, keepdim=True).minimum(kept - 1)
-        return _together(tokens.gather(1, ranks)[:, 0], values.gather(1, ranks)[:, 0])
+        chosen_values, chosen_tokens = _together(values.gather(1, ranks)[:, 0], tokens.gather(1, ranks)[:, 0])
+        return chosen_tokens, chosen_values
 
     def best(
         self, totals: Float[np.ndarray, "live beam"], count: int
     ) -> tuple[Float[np.ndarray, "live count"], Int[np.ndarray, "live count"]]:
         live, beam = totals.shape
         before = torch.from_numpy(np.ascontiguousarray(totals)).to(self.tensor.device)
-        best, indices = best_continuations(self.tensor.view(live, beam, self.vocab_size), before, count)
-        indices, best = _together(indices, best)
-        return best, indices
+        best = best_continuations(self.tensor.view(live, beam, self.vocab_size), before, count)
+        return _together(*best)
 
     def lowered(
         self, rows: Int[np.ndarray, " kept"], at_rows: Rows, tokens: Tokens, amounts: Float[np.ndarray, " some"]
@@ -177,10 +177,10 @@ class TensorLogProbs:
         return tuple(torch.from_numpy(np.ascontiguousarray(part)).to(self.tensor.device) for part in indices)
 
 
-def _together(indices: Int[Tensor, "*shape"], values: Float[Tensor, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
+def _together(values: Float[Tensor, "*shape"], indices: Int[Tensor, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
     """Both as arrays, by one copy: each waits for the device. Indices are exact in the 53 bits of a float64."""
-    copied = torch.stack([indices.double(), values]).cpu().numpy()
-    return copied[0].astype(np.int64), copied[1]
+    copied = torch.stack([values, indices.double()]).cpu().numpy()
+    return copied[0], copied[1].astype(np.int64)
 
 
 def best_continuations(

@@ -94,7 +94,7 @@ class Translator(metaclass=_HintsAtOurNames):
         directory.require_languages()
         self.decoding, self._preprocessor = directory.decoding, directory.preprocessor
         self.languages, self.directions = directory.languages, directory.directions
-        self.engines = [engine_of(part.model, precision) for part in (directory, *ensemble)]
+        self.engines = [engine_of(part.model, precision, int8_bleu=part.int8_bleu) for part in (directory, *ensemble)]
         self.device = str(getattr(self.engines[0], "device", "cpu"))
         self.precision = self.engines[0].precision
         self.path: Path | None = None

@@ -6,7 +6,8 @@ Models with odd widths, and installations without a C compiler, have none of thi
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,8 @@ ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "swiglu": 2}
 """Codes of the activation functions in int8.h."""
 KINDS = "512", "256", "avx2", "dot", "neon", "any"
 """Kinds of instructions that multiply eight bits, the quickest first: three of x86, two of AArch64, and plain C."""
+COARSEST = 64
+"""The greatest integer for weights with AVX2 alone, see int8_avx2.c."""
 LINE = 64
 """Bytes of a line of the cache. Vectors that are read across two take twice as long."""
 POSITIONS, ROOM = 64, 8
@@ -95,11 +98,23 @@ def compiled(kind: str) -> Any:
     functions_of_kind = {name: loaded[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
     for name in ("linear", "log_probs"):
         functions_of_kind[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
-    return SimpleNamespace(**functions_of_kind, greatest_weight=64 if kind == "avx2" else GREATEST)
+    return SimpleNamespace(**functions_of_kind, greatest_weight=COARSEST if kind == "avx2" else GREATEST)
 
 
 functions: Any = next(filter(None, map(compiled, KINDS)), None)
 """None: there is no library."""
+
+
+@contextmanager
+def coarsest_weights() -> Iterator[None]:
+    """Models that are made meanwhile have the weights of a processor with AVX2 alone, as nobody has coarser ones."""
+    global functions
+    kept = functions
+    functions = kept and SimpleNamespace(**vars(kept) | {"greatest_weight": COARSEST})
+    try:
+        yield
+    finally:
+        functions = kept
 
 
 def can_quantise(config: TransformerConfig) -> bool:

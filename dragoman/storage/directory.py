@@ -19,6 +19,7 @@ from dragoman.errors import DataError, UnverifiedModel, UsageError
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.validate import (
     DIRECTIONS,
+    INT8_BLEU,
     LANGUAGES,
     STYLE,
     TOKENIZERS,
@@ -58,6 +59,8 @@ class Directory(Generic[M]):
     """How sources are written, such as which words begin with a capital."""
     directions: Sequence[tuple[str | None, str]] = ()
     """(source, target) languages of a model that was trained on several pairs of languages."""
+    int8_bleu: float | None = None
+    """BLEU of an imported model in eight bits against itself in float32; None: not measured."""
 
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
@@ -188,6 +191,7 @@ class Directory(Generic[M]):
             decoding,
             style,
             [(source, target) for source, target in config.get(DIRECTIONS, [])],
+            config.get(INT8_BLEU),
         )
 
     @classmethod

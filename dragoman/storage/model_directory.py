@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from dragoman.engine import parameters
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.directory import Directory
-from dragoman.storage.validate import DIRECTIONS, FORMAT, STYLE, WEIGHTS, config_checksum
+from dragoman.storage.validate import DIRECTIONS, FORMAT, INT8_BLEU, STYLE, WEIGHTS, config_checksum
 from dragoman.storage.weights_file import HEADER, SUMS, header_checksum
 from dragoman.system.atomic import write_files
 from dragoman.system.ranks import sharded_like
@@ -54,6 +54,7 @@ class ModelDirectory(Directory[Transformer]):
             "target_tokenizer": target_name,
             STYLE: style_name,
             "decoding": self.decoding.model_dump(mode="json", exclude_none=True, exclude={"max_tokens"}),
+            **({INT8_BLEU: self.int8_bleu} if self.int8_bleu is not None else {}),
             "model": self.model.config.to_dict(),
         }
         sums = {name: checksum(content) for name, content in files.items()} | config_checksum(config)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.engine import parameters
 from dragoman.errors import DataError, UsageError, shortened, shown
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.weights_file import opened
@@ -24,6 +25,8 @@ DIRECTIONS = "directions"
 """Key in config.json of the [source, target] languages of a model that was trained on several pairs of languages."""
 STYLE = "source_style"
 """Key in config.json of the name of the file that describes how sources are written. Version 0.1.0 had none."""
+INT8_BLEU = "int8_bleu"
+"""Key in config.json of the BLEU of a pretrained model in eight bits against itself in float32, if that is known."""
 WEIGHTS = "model.safetensors"
 LARGEST_CONFIG = 1 << 20
 """Most bytes of a config.json."""
@@ -34,14 +37,18 @@ LARGEST_TEXT = 1 << 25
 def check_files(path: Path) -> tuple[dict[str, Any], TransformerConfig]:
     """Check the files of a model directory; returns its parsed config.json and the architecture that this describes.
 
-    Raises `DataError` for a folder that is no model, is of another version, or has a missing or truncated file.
+    Raises `DataError` for a folder that is no model, is of another version, or has a missing or truncated file, or
+    weights of other names or shapes than the architecture has. No weights are read.
     """
     config = read_config(path)
     architecture = _read_architecture(path, config)
     for name in (*_text_files(config), WEIGHTS):
         _check_file(path / name, None if name == WEIGHTS else LARGEST_TEXT)
-    with opened(path / WEIGHTS):
-        return config, architecture
+    with opened(path / WEIGHTS) as (_, header):
+        stored = {tensor.name: tensor for tensor in header.tensors}
+    # Before memory is allocated: a sparse file of a terabyte is quickly sent.
+    parameters.check_shapes(architecture, parameters.without_scales(stored), origin=path / WEIGHTS)
+    return config, architecture
 
 
 def file_state(path: Path) -> set[tuple[str, int, int]]:
@@ -94,6 +101,9 @@ def read_config(path: Path) -> dict[str, Any]:
         raise DataError(
             f"{file}: `{DIRECTIONS}` is {shortened(shown(pairs))}, no list of [source, target]; copy the model again."
         )
+    bleu = config.get(INT8_BLEU)
+    if bleu is not None and (isinstance(bleu, bool) or not isinstance(bleu, int | float) or not 0 <= bleu <= 100):
+        raise DataError(f"{file}: `{INT8_BLEU}` is {shortened(shown(bleu))}, not from 0 to 100; copy the model again.")
     for key in ("model", "decoding"):
         section = config.setdefault(key, {})
         if not isinstance(section, dict):

@@ -4,7 +4,7 @@ A folder of transformers has a config.json, one of Marian itself an .npz file. T
 rows of the tables.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,11 @@ from typing import Any
 from torch import Tensor
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.precision import LEAST_BLEU
 from dragoman.errors import DataError, DragomanError, UsageError
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE, read_json
 from dragoman.interop.imports import marian
+from dragoman.interop.imports.eight_bits import bleu_in_eight_bits
 from dragoman.interop.imports.huggingface import architecture, from_huggingface
 from dragoman.interop.imports.pretrained_vocabulary import (
     marian_vocabularies,
@@ -63,13 +65,19 @@ class _TextFiles:
 
 
 def import_pretrained(
-    folder: Path, output: Path, *, languages: tuple[str | None, str | None] = (None, None), name: str | None = None
+    folder: Path,
+    output: Path,
+    *,
+    languages: tuple[str | None, str | None] = (None, None),
+    name: str | None = None,
+    sentences: Callable[[ModelDirectory], Sequence[str]] = lambda directory: (),
 ) -> ModelDirectory:
     """Write a pretrained model to `output`, a new or empty folder, which stays as it was if that fails.
 
     `languages` are the source and target language; those that are None are taken from the files. `name` is the origin
-    of the model, for its card. Raises `DataError` for files that are missing, damaged, or of a model that Dragoman does
-    not compute, and `UsageError` for a language that the model does not know.
+    of the model, for its card. `sentences` gives sentences of its source language, on which it is tried in eight bits:
+    where these hold, it translates in them, and its card says so. Raises `DataError` for files that are missing,
+    damaged, or of a model that Dragoman does not compute, and `UsageError` for a language that the model does not know.
     """
     refuse_to_overwrite(output)
     try:
@@ -87,7 +95,11 @@ def import_pretrained(
         for given, named in zip(languages, pretrained.languages, strict=True)
     ]
     directory = directory.speaking(*wanted)
-    card = _card(directory, pretrained, origin=name or folder.name, title=output.absolute().name)
+    tried_on = sentences(directory)
+    directory = replace(directory, int8_bleu=bleu_in_eight_bits(directory, tried_on))
+    card = _card(
+        directory, pretrained, origin=name or folder.name, title=output.absolute().name, tried_on=len(tried_on)
+    )
     with new_folder(output) as new:
         directory.save(new)
         write_file(new / "README.md", card.encode())
@@ -191,8 +203,8 @@ def _weights_file(folder: Path) -> Path:
     raise DataError(f"{folder} has no weights, which are called {' or '.join(PRETRAINED)}; copy the whole model.")
 
 
-def _card(directory: ModelDirectory, pretrained: Pretrained, *, origin: str, title: str) -> str:
-    """The model card of an imported model."""
+def _card(directory: ModelDirectory, pretrained: Pretrained, *, origin: str, title: str, tried_on: int) -> str:
+    """The model card of an imported model, which was tried in eight bits on `tried_on` sentences."""
     tokenizer = directory.source_tokenizer
     num_weights = sum(weight.numel() for weight in directory.model.parameters())
     return render(
@@ -204,5 +216,8 @@ def _card(directory: ModelDirectory, pretrained: Pretrained, *, origin: str, tit
         languages=list(tokenizer.languages),
         direction=" to ".join(code or "?" for code in directory.languages),
         punctuation=pretrained.style.punctuation,
+        int8_bleu=directory.int8_bleu,
+        least_bleu=LEAST_BLEU,
+        tried_on=tried_on,
         example="Hello.",
     )
