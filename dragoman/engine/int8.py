@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.engine.engine import ArrayEngine, SourceIds, Stepper, suitable_batch
-from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
+from dragoman.engine.log_probs import SHARED, ArrayLogProbs, LogProbs
 from dragoman.engine.parameters import GREATEST, quantised, with_shared
 from dragoman.engine.shapes import Float, Int
 from dragoman.engine.transformer import Array, LinearMap, NumpyTransformer, rotary_angles
@@ -96,8 +96,8 @@ def compiled(kind: str) -> Any:
     if loaded is None or not loaded[f"multiplies_int8_{kind}"]():
         return None
     functions_of_kind = {name: loaded[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
-    for name in ("linear", "log_probs"):
-        functions_of_kind[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    functions_of_kind["linear"].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    functions_of_kind["log_probs"].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer, Pointer]
     return SimpleNamespace(**functions_of_kind, greatest_weight=COARSEST if kind == "avx2" else GREATEST)
 
 
@@ -161,10 +161,13 @@ class Int8Linear:
         struct = LinearStruct(weight, *pointers, self.inputs, width)
         return partial(self._computed, struct)
 
-    def log_probs(self, x: Float[np.ndarray, "rows inputs"], out: Float[np.ndarray, "rows outputs"]) -> None:
-        """Write the log-softmax of what `__call__` returns to `out`."""
+    def log_probs(self, x: Float[np.ndarray, "rows inputs"]) -> ArrayLogProbs:
+        """The log-softmax of what `__call__` returns."""
         x = np.ascontiguousarray(x, np.float32)
-        check(functions.log_probs(x.ctypes.data, len(x), ctypes.byref(self.struct), out.ctypes.data))
+        out, maxima = (np.empty((len(x), width), np.float32) for width in (self.outputs, maxima_of(self.outputs)))
+        struct = ctypes.byref(self.struct)
+        check(functions.log_probs(x.ctypes.data, len(x), struct, out.ctypes.data, maxima.ctypes.data))
+        return ArrayLogProbs(out, maxima)
 
     def _computed(self, struct: LinearStruct, x: Array) -> Array:
         x = np.ascontiguousarray(x, np.float32)
@@ -179,6 +182,11 @@ class Int8Linear:
         rows, scale = quantised(x)
         products = rows.astype(np.float64) @ whole.T * scale[:, None] * self.scale[: self.outputs]
         return (products + self.bias[: self.outputs]).astype(np.float32)
+
+
+def maxima_of(outputs: int) -> int:
+    """Number of the maxima that log-probabilities of so many outputs have."""
+    return -(-outputs // SHARED)
 
 
 def check(failed: int) -> None:
@@ -216,9 +224,7 @@ class Int8Engine(ArrayEngine):
         return x
 
     def log_probs(self, states: Float[np.ndarray, "rows d_model"]) -> Float[np.ndarray, "rows vocab"]:
-        out = np.empty((len(states), self.projection.outputs), np.float32)
-        self.projection.log_probs(states, out)
-        return out
+        return self.projection.log_probs(states).array
 
     def decoder_over(self, memories: Sequence[Array]) -> _Stack:
         """The layers of the decoder as int8.h takes them; `memories` are the keys and values of each."""
@@ -324,7 +330,7 @@ class Int8Stepper:
         """Positions that the last of these still has room for."""
         self._step = _Step(positions=self._addresses, position_rows=self._rows)
         self._step.source_lengths, self._step.source_length = self._source_lengths.ctypes.data, source_ids.shape[1]
-        self._x = self._log_probs = np.empty((0, 0), np.float32)
+        self._x = self._log_probs = self._maxima = np.empty((0, 0), np.float32)
         """Buffers: new memory is slower than the product that fills it."""
 
     def step(self, tokens: Int[np.ndarray, " rows"]) -> LogProbs:
@@ -332,7 +338,9 @@ class Int8Stepper:
         if rows > len(self._x):
             self._x = aligned((rows, self.engine.config.d_model), np.float32)
             self._log_probs = np.empty((rows, self.engine.config.target_vocab_size), np.float32)
+            self._maxima = np.empty((rows, maxima_of(self.engine.config.target_vocab_size)), np.float32)
             self._x_address, self._log_probs_address = self._x.ctypes.data, self._log_probs.ctypes.data
+            self._maxima_address = self._maxima.ctypes.data
             self._numbers = np.arange(rows, dtype=np.int32)
         if position == self._ancestors.shape[1]:
             self._make_room()
@@ -348,8 +356,9 @@ class Int8Stepper:
             step.turns = turns[-1].ctypes.data
         check(functions.decoder_step(ctypes.byref(self._stack), ctypes.byref(step)))
         projection = ctypes.byref(self.engine.projection.struct)
-        check(functions.log_probs(self._x_address, rows, projection, self._log_probs_address))
-        return ArrayLogProbs(self._log_probs[:rows])
+        addresses = self._log_probs_address, self._maxima_address
+        check(functions.log_probs(self._x_address, rows, projection, *addresses))
+        return ArrayLogProbs(self._log_probs[:rows], self._maxima[:rows])
 
     def reorder(self, rows: Int[np.ndarray, " kept"]) -> None:
         ancestors = np.empty((len(rows), self._ancestors.shape[1]), np.int32)

@@ -12,6 +12,8 @@ import numpy as np
 from dragoman.engine.shapes import Float, Int
 from dragoman.native import library
 
+SHARED = 64
+"""Log-probabilities of a row that share a maximum, as in vectors.h."""
 Rows = Int[np.ndarray, " some"]
 """Indices of rows, in any order; a row may occur several times."""
 Tokens = Int[np.ndarray, " some"]
@@ -85,9 +87,13 @@ class LogProbs(Protocol):
 class ArrayLogProbs:
     """`LogProbs` over an array, which bans overwrite."""
 
-    def __init__(self, array: Float[np.ndarray, "rows vocab"]):
-        """An array of float32 that is contiguous is not copied."""
+    def __init__(self, array: Float[np.ndarray, "rows vocab"], maxima: Float[np.ndarray, "rows blocks"] | None = None):
+        """An array of float32 that is contiguous is not copied.
+
+        No number of a block of `SHARED` of a row is above its maximum, so that few have to be read again for the best.
+        """
         self.array = np.ascontiguousarray(array, np.float32)
+        self._maxima = maxima
 
     @property
     def vocab_size(self) -> int:
@@ -106,6 +112,8 @@ class ArrayLogProbs:
 
     def put(self, rows: Rows, tokens: Tokens, value: float) -> None:
         self.array[rows, tokens] = value
+        if self._maxima is not None:
+            np.maximum.at(self._maxima, (rows, tokens // SHARED), value)
 
     def at(self, rows: Rows, tokens: Tokens) -> Float[np.ndarray, " some"]:
         return self.array[rows, tokens].astype(np.float64)
@@ -117,9 +125,11 @@ class ArrayLogProbs:
         self, numbers: Float[np.ndarray, " rows"], count: int, temperature: float, top_p: float
     ) -> tuple[Tokens, Float[np.ndarray, " rows"]]:
         values = self.array.astype(np.float64)
+        values[np.isnan(values)] = -np.inf  # weights may be so large that their products are no numbers
         tokens = np.stack([_largest(row, count) for row in values])
         values = np.take_along_axis(values, tokens, axis=1)
-        powers = np.exp((values - values[:, :1]) / temperature)
+        with np.errstate(invalid="ignore"):  # where all are -inf
+            powers = np.exp((values - values[:, :1]) / temperature)
         probabilities = powers / powers.sum(axis=1, keepdims=True)
         sums = probabilities.cumsum(axis=1)
         # The token that reaches `top_p` is kept too.
@@ -137,8 +147,9 @@ class ArrayLogProbs:
         totals = np.ascontiguousarray(totals)
         live, beam = totals.shape
         best, indices = np.empty((live, count)), np.empty((live, count), np.int64)
+        maxima = None if self._maxima is None else self._maxima.ctypes.data
         library.functions.best_continuations(
-            self.array.ctypes.data, totals.ctypes.data, live, beam, self.vocab_size, count, best.ctypes.data,
+            self.array.ctypes.data, maxima, totals.ctypes.data, live, beam, self.vocab_size, count, best.ctypes.data,
             indices.ctypes.data,
         )  # fmt: skip
         return best, indices

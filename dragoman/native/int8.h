@@ -425,8 +425,8 @@ TARGET int NAMED(encode)(const Stack *d, const Sources *s) {
     return failed;
 }
 
-/* Turn a row of logits into log-probabilities, while it is near the processor. */
-INLINE void normalise(float *row, Size width) {
+/* Turn a row of logits into log-probabilities, while it is near the processor; `maxima` are those of SHARED each. */
+INLINE void normalise(float *row, float *maxima, Size width) {
     Vector tops[2] = {all(-INFINITY), all(-INFINITY)}, sums[2] = {all(0.0f), all(0.0f)};
     Size pairs = width - width % (2 * LANES);
     for (Size i = 0; i < pairs; i += 2 * LANES)
@@ -438,25 +438,41 @@ INLINE void normalise(float *row, Size width) {
     for (Size i = pairs; i < width; i += LANES)
         sums[0] += power_of_e(load_before(row, i, width, 0, -INFINITY) - top);
     float all_of_it = top + logf(sum_of(sums[0] + sums[1]));
-    for (Size i = 0; i < width; i += LANES)
-        store_before(row, i, width, load_before(row, i, width, 0, 0.0f) - all_of_it, 0);
+    for (Size i = 0; i < width; maxima++) {
+        Size end = i + SHARED < width ? i + SHARED : width;
+        Vector highest = all(-INFINITY);
+        for (; i < end; i += LANES) {
+            Vector log_probs = load_before(row, i, width, 0, -INFINITY) - all_of_it;
+            store_before(row, i, width, log_probs, 0);
+            highest = most(log_probs, highest);
+        }
+        *maxima = top_of(highest);
+    }
 }
 
-/* `rows` of x, one after the other, through a linear layer, and through log-softmax if `normalised`. */
-INLINE int apply(const float *x, Size rows, const Linear *l, float *out, const int normalised) {
-    Size tile = normalised ? GROUP : TILE; /* logits of few rows stay near the processor */
+/* `rows` of x, one after the other, through a linear layer, and through log-softmax if there are `maxima`. */
+INLINE int apply(const float *x, Size rows, const Linear *l, float *out, float *maxima) {
+    Size tile = maxima != NULL ? GROUP : TILE; /* logits of few rows stay near the processor */
+    Size blocks = (l->outputs + SHARED - 1) / SHARED;
     Scratch at = {.quantised = space(tile * l->inputs, 1), .scales = space(tile, sizeof(float))};
     int failed = at.quantised == NULL || at.scales == NULL;
     for (Size r = 0; !failed && r < rows; r += tile) {
         Size count = rows - r < tile ? rows - r : tile;
         quantise_rows(x + r * l->inputs, l->inputs, count, &at);
         product(at.quantised, at.scales, l, out + r * l->outputs, l->outputs, count, 0);
-        for (Size row = r; normalised && row < r + count; row++) normalise(out + row * l->outputs, l->outputs);
+        for (Size row = r; maxima != NULL && row < r + count; row++)
+            normalise(out + row * l->outputs, maxima + row * blocks, l->outputs);
     }
     release(at);
     return failed;
 }
 
 /* Both return 0, or 1 if there is no memory. */
-TARGET int NAMED(linear)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 0); }
-TARGET int NAMED(log_probs)(const float *x, Size rows, const Linear *l, float *out) { return apply(x, rows, l, out, 1); }
+TARGET int NAMED(linear)(const float *x, Size rows, const Linear *l, float *out) {
+    return apply(x, rows, l, out, NULL);
+}
+
+/* `maxima` (rows, blocks of SHARED outputs) receives the highest log-probability of each block. */
+TARGET int NAMED(log_probs)(const float *x, Size rows, const Linear *l, float *out, float *maxima) {
+    return apply(x, rows, l, out, maxima);
+}

@@ -404,10 +404,10 @@ TARGET void NAMED(log_softmax)(const void *logits, float *out, Size rows, Size v
 
 /* --- the best of a beam -------------------------------------------------------------------------------------------- */
 
-/* Whether any of 4 * LANES numbers may be above `least`: the sign of a difference says so, and NaN may have any. */
+/* Whether any of SHARED numbers may be above `least`: the sign of a difference says so, and NaN may have any. */
 INLINE int any_above(const float *x, float least) {
     Integers signs = {0};
-    for (int i = 0; i < 4 * LANES; i += LANES) signs |= (Integers)(least - load(x, i, 0));
+    for (int i = 0; i < SHARED; i += LANES) signs |= (Integers)(least - load(x, i, 0));
     uint64_t parts[LANES / 2], found = 0;
     memcpy(parts, &signs, sizeof parts);
     for (int i = 0; i < LANES / 2; i++) found |= parts[i];
@@ -426,17 +426,20 @@ TARGET static void insert(double total, Size index, double *totals, Size *indice
 }
 
 /* Of each sentence the `count` highest sums of log_probs (sentences, beam, vocab) and before (sentences, beam), with
-   their indices into (beam, vocab). Where there are fewer that are numbers, -infinity and 0 follow. */
-TARGET void NAMED(best_continuations)(const float *log_probs, const double *before, Size sentences, Size beam,
-                                      Size vocab, Size count, double *totals, Size *indices) {
+   their indices into (beam, vocab). Where there are fewer that are numbers, -infinity and 0 follow. No number of a block
+   of SHARED of a row is above its maximum, if `maxima` (sentences, beam, blocks) is not NULL. */
+TARGET void NAMED(best_continuations)(const float *log_probs, const float *maxima, const double *before,
+                                      Size sentences, Size beam, Size vocab, Size count, double *totals,
+                                      Size *indices) {
     for (Size s = 0; s < sentences; s++, totals += count, indices += count) {
         for (Size i = 0; i < count; i++) totals[i] = -INFINITY, indices[i] = 0;
         for (Size b = 0; b < beam; b++, log_probs += vocab) {
             double so_far = before[s * beam + b];
             float least = below(totals[count - 1] - so_far);
-            for (Size i = 0; i < vocab; i += 4 * LANES) {
-                Size end = i + 4 * LANES < vocab ? i + 4 * LANES : vocab;
-                if (end - i == 4 * LANES && !any_above(log_probs + i, least)) continue;
+            for (Size i = 0; i < vocab; i += SHARED) {
+                Size end = i + SHARED < vocab ? i + SHARED : vocab;
+                if (maxima != NULL && !(*maxima++ > least)) continue;
+                if (end - i == SHARED && !any_above(log_probs + i, least)) continue;
                 for (Size v = i; v < end; v++)
                     if (log_probs[v] + so_far > totals[count - 1])
                         insert(log_probs[v] + so_far, b * vocab + v, totals, indices, count);

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 14
+INTERFACE = 15
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that kernels read at a time; the width of a head must be a multiple of it."""
@@ -28,7 +28,7 @@ KERNELS: dict[str, list[Any]] = {
     "masked_softmax_dropout": [*[_POINTER] * 7, _FLAG],
     "masked_softmax_dropout_backward": [*[_POINTER] * 7, _FLAG],
     "exponentiate": [*[_POINTER] * 3, _SIZE, _SIZE, *[_FLOAT] * 2, _FLAG],
-    "best_continuations": [_POINTER, _POINTER, *[_SIZE] * 4, _POINTER, _POINTER],
+    "best_continuations": [*[_POINTER] * 3, *[_SIZE] * 4, _POINTER, _POINTER],
 }
 """Types of the arguments of each kernel. Structures are passed by their address."""
 

@@ -15,6 +15,9 @@
 
 typedef int64_t Size;
 
+/* Log-probabilities of a row that share a maximum. */
+#define SHARED 64
+
 /* Space for `count` pieces that begin where vectors do. */
 INLINE void *space(Size count, Size size) { return aligned_alloc(64, (count * size + 63) / 64 * 64); }
 

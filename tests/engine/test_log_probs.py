@@ -8,22 +8,44 @@ import pytest
 import torch
 
 from dragoman.decoding.torch_engine import TensorLogProbs
-from dragoman.engine.log_probs import ArrayLogProbs, LogProbs
+from dragoman.engine.log_probs import SHARED, ArrayLogProbs, LogProbs
 from dragoman.native import library
 
 VOCABULARIES = [1, 3, 25, 29, 53, 400, 1009, 8000]
 
 
-@pytest.fixture(params=["compiled", "array", "tensor"])
+@pytest.fixture(params=["compiled", "compiled with maxima", "array", "tensor"])
 def of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[np.ndarray], LogProbs]:
     """A function that makes `LogProbs` of a copy of an array."""
-    if request.param == "compiled" and not library.compiled():
+    if request.param.startswith("compiled") and not library.compiled():
         pytest.skip("there is no C compiler")
     if request.param == "array":
         monkeypatch.setattr(library, "functions", None)
     if request.param == "tensor":
         return lambda array: TensorLogProbs(torch.tensor(array))
+    if request.param == "compiled with maxima":
+        return lambda array: ArrayLogProbs(array.copy(), maxima(array))
     return lambda array: ArrayLogProbs(array.copy())
+
+
+def maxima(array: np.ndarray) -> np.ndarray:
+    """The maxima of each block of a row, as the engine in eight bits computes them; NaN counts as nothing."""
+    filled_up = np.pad(array, ((0, 0), (0, -array.shape[1] % SHARED)), constant_values=-np.inf)
+    return np.fmax.reduce(filled_up.reshape(len(array), -1, SHARED), axis=2, initial=-np.inf)
+
+
+def test_what_was_banned_or_given_a_probability_is_heeded_by_the_best(of) -> None:
+    array = random_log_probs(6, 200)
+    log_probs = of(array)
+    highest = array.argmax(axis=1)
+    log_probs.ban(np.arange(6), highest)
+    log_probs.put(np.array([1, 4]), np.array([199, 70]), 0.5)
+    expected = array.copy()
+    expected[np.arange(6), highest] = -np.inf
+    expected[[1, 4], [199, 70]] = 0.5
+    values, tokens = log_probs.best(np.zeros((6, 1)), 1)
+    np.testing.assert_array_equal(values[:, 0], expected.max(axis=1))
+    np.testing.assert_array_equal(tokens[:, 0], expected.argmax(axis=1))
 
 
 def random_log_probs(rows: int, vocab: int, banned: float = 0.3) -> np.ndarray:
@@ -100,6 +122,17 @@ def test_evenly_spread_numbers_draw_the_probable_tokens_as_often_as_they_are_pro
     before = (weights[order].cumsum() - weights[order]) / weights.sum()
     weights[order[before >= top_p]] = 0
     np.testing.assert_allclose(np.bincount(tokens, minlength=11), draws * weights / weights.sum(), atol=2)
+
+
+def test_a_row_of_nan_gives_a_draw_no_probability_and_leaves_other_rows_alone(of) -> None:
+    array = random_log_probs(3, 11, banned=0.0)
+    numbers = np.array([0.1, 0.5, 0.9])
+    tokens, values = of(array).drawn(numbers, 4, 1.0, 1.0)
+    array[1] = np.nan
+    others, found = of(array).drawn(numbers, 4, 1.0, 1.0)
+    assert not np.isfinite(found[1])
+    np.testing.assert_array_equal(others[[0, 2]], tokens[[0, 2]])
+    np.testing.assert_array_equal(found[[0, 2]], values[[0, 2]])
 
 
 def test_of_no_rows_nothing_is_chosen(of) -> None:
