@@ -23,7 +23,7 @@ class DecodingConfig(Section):
     """Hypotheses kept alive; 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=0, le=10)
     """Log-probabilities are divided by the length to this power; 0 favours short translations."""
-    n_best: int = Field(1, ge=1)
+    n_best: int = Field(1, ge=1, le=1_000)
     """Translations of each sentence, best first."""
     diversity: float = Field(0.0, ge=0, le=1_000)
     """Diverse beam search: each of the `n_best` has a group of beams of its own, and a token costs this much for every

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,8 @@ def sample_search(
         numbers[row, :limit] = random_numbers(config.seed, sample, source, limit)
     sampler = Sampler(numbers, config)
     rows = greedy_search(stepper, replace(options, max_lengths=limits), sampler)
-    samples = [hypothesis for (hypothesis,) in rows]
-    return [sorted(samples[start : start + count], key=rank) for start in range(0, len(samples), count)]
+    # A row has no hypothesis if the model gave it no probabilities.
+    return [sorted(chain(*rows[start : start + count]), key=rank) for start in range(0, len(rows), count)]
 
 
 def repeated(items: list[Any], times: int) -> list[Any]:

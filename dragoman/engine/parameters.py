@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,16 @@ GREATEST = 127
 SCALE = ".scale"
 """End of the names of scales in a file of weights."""
 Shape = tuple[int, ...]
+
+
+class HasShape(Protocol):
+    """An array, or the description of one."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+T = TypeVar("T", bound=HasShape)
 
 
 def shapes(config: TransformerConfig) -> dict[str, Shape]:
@@ -55,6 +65,14 @@ def check(
 
     The weights are arrays, or with another `are_numbers` something else that has a shape.
     """
+    check_shapes(config, weights, origin=origin)
+    for name, weight in weights.items():
+        if not are_numbers(weight):
+            raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
+
+
+def check_shapes(config: TransformerConfig, weights: Mapping[str, Any], *, origin: Path) -> None:
+    """Raise `DataError` that names a weight which is missing, superfluous or misshapen."""
     expected = shapes(config)
     if missing := sorted(expected.keys() - weights.keys()):
         raise DataError(f"{origin} lacks the weights '{missing[0]}' that config.json asks for; copy the model again.")
@@ -66,8 +84,6 @@ def check(
                 f"{origin} has '{name}' of shape {tuple(weights[name].shape)}, but config.json describes "
                 f"{shape}; the two files belong to different models."
             )
-        if not are_numbers(weights[name]):
-            raise DataError(f"{origin} has weights '{name}' that are no finite numbers; train or copy the model again.")
 
 
 def quantised(weight: np.ndarray, greatest: int = GREATEST) -> tuple[np.ndarray, np.ndarray]:
@@ -95,17 +111,27 @@ def restored(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     What is neither stays as it is, for `check` to refuse.
     """
     weights = dict(arrays)
-    for name, whole in arrays.items():
-        scale = arrays.get(name + SCALE)
-        if scale is None or whole.dtype != np.int8 or scale.dtype != np.float32:
-            continue
-        if scale.shape == whole.shape[:1]:
-            weights[name] = whole * weights.pop(name + SCALE)[:, None]
-    for name, weight in weights.items():
-        if weight.dtype.kind == "f":
-            with np.errstate(over="ignore"):  # what is infinite then is refused
+    with np.errstate(over="ignore", invalid="ignore"):  # what is infinite or NaN then is refused
+        for name, whole in arrays.items():
+            scale = _scale_of(name, arrays)
+            if scale is not None and whole.dtype == np.int8 and scale.dtype == np.float32:
+                weights[name] = whole * weights.pop(name + SCALE)[:, None]
+        for name, weight in weights.items():
+            if weight.dtype.kind == "f":
                 weights[name] = weight.astype(np.float32, copy=False)
     return weights
+
+
+def without_scales(stored: Mapping[str, T]) -> dict[str, T]:
+    """What a file stores, arrays or something else that has a shape, but for the scales of its matrices."""
+    scales = {name + SCALE for name in stored if _scale_of(name, stored) is not None}
+    return {name: each for name, each in stored.items() if name not in scales}
+
+
+def _scale_of(name: str, stored: Mapping[str, T]) -> T | None:
+    """The scale of a matrix, which has a number for each row; None: it has none, or is no matrix."""
+    shape, scale = stored[name].shape, stored.get(name + SCALE)
+    return scale if scale is not None and len(shape) == 2 and scale.shape == shape[:1] else None
 
 
 def _all_shapes(config: TransformerConfig) -> Iterator[tuple[str, Shape]]:

@@ -33,6 +33,8 @@ TYPES = {
 """Types of arrays by the formats that tensors may have. numpy knows neither bfloat16 nor numbers of eight bits."""
 LARGEST_HEADER = 1 << 23
 """Most bytes before the weights."""
+MOST_DIMENSIONS = 32
+"""Most dimensions of a tensor. To multiply a million of them would take minutes."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ def _read_header(file: BufferedReader, size: int) -> Header:
     for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
         dtype, shape = entry["dtype"], tuple(entry["shape"])
         start, end = entry["data_offsets"]
+        if len(shape) > MOST_DIMENSIONS:
+            raise ValueError(f"'{name}' has {len(shape):,} dimensions")
         if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
             raise ValueError(f"'{name}' has a size that is no number")
         known = dtype in TYPES
