@@ -1,9 +1,10 @@
-"""Engines that translate with the same weights and the same tokens: Dragoman, MarianMTModel, CTranslate2."""
+"""Engines that translate with the same weights and the same tokens: Dragoman, MarianMTModel, CTranslate2, Marian."""
 
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -16,8 +17,9 @@ from dragoman.engine.int8 import can_quantise
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import PRECISIONS
+from peers import marian_nmt
 from peers.ctranslate import number, save, token, translator
-from peers.marian import generate, with_weights_of, without_special
+from peers.marian import generate, with_frequencies_of_marian, with_weights_of, without_special
 from table import OURS, precisions
 
 THREADS = torch.get_num_threads()
@@ -112,6 +114,34 @@ class CTranslate2:
         return _decoded(self.directory, [list(map(number, result.hypotheses[0])) for result in results])
 
 
+@dataclass
+class Pymarian:
+    """Marian itself, a thread a core, in batches of `setting` sentences of similar length; with one text, one thread.
+
+    Its sines of positions have other frequencies than those of the other engines, see `peers/marian_nmt.py`.
+    """
+
+    name: str
+    directory: ModelDirectory
+    folder: Path
+    precision: str
+    settings: tuple[int, ...]
+    alone: bool
+    unit: str = "sentences"
+
+    def __post_init__(self):
+        self._translator = marian_nmt.translator(self.folder, self.precision, 1 if self.alone else THREADS)
+
+    def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
+        config = self.directory.model.config
+        sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
+        longest = max(map(len, sources))
+        options = {"beam-size": beam_size, "mini-batch": setting}
+        options["max-length-factor"] = (2 * longest + 19.5) / (longest + 1)  # Marian rounds the product up
+        written = self._translator.translate([marian_nmt.written(ids, config) for ids in sources], **options)
+        return _decoded(self.directory, [marian_nmt.read(text, config) for text in written])
+
+
 @contextmanager
 def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> Iterator[list[Engine]]:
     """All engines; `alone` if they are given one text at a time."""
@@ -139,6 +169,12 @@ def engines(directory: ModelDirectory, *, alone: bool, guard: bool = True) -> It
             opened_engines.append(
                 CTranslate2(f"CTranslate2 {precision}", directory, folder, precision, settings, alone)
             )
+        if find_spec("pymarian"):
+            folder = Path(opened.enter_context(TemporaryDirectory()))
+            marian_nmt.save(directory.model, folder)
+            for precision in ("float32", *["int8"] * marian_nmt.can_quantise(directory.model.config)):
+                settings = (1,) if alone else (16, 32, 64, 128)
+                opened_engines.append(Pymarian(f"Marian {precision}", directory, folder, precision, settings, alone))
         yield opened_engines
 
 
@@ -158,6 +194,11 @@ def random_weights(directory: ModelDirectory, size: str) -> ModelDirectory:
         halves = [id_ for id_, text in enumerate(tokens) if "\N{REPLACEMENT CHARACTER}" in text]
         model.projection.bias[[config.eos_id, *halves]] = -1e4
     return replace(directory, model=model)
+
+
+def like_marian(engine: Marian) -> Marian:
+    """The same engine with Marian's frequencies, to prove that Marian has the same weights."""
+    return replace(engine, model=with_frequencies_of_marian(engine.model))
 
 
 def agreement(first: Translated, second: Translated) -> float:

@@ -26,12 +26,17 @@ IMPORTS = {
 def memory(command: list[str]) -> int:
     """Run a command and print its peak memory in MB; returns its exit code."""
     process = subprocess.Popen(command)
+    print(f"peak memory {peak_memory(process):,.0f} MB: {' '.join(command[:3])}", file=sys.stderr)
+    return process.returncode
+
+
+def peak_memory(process: subprocess.Popen, interval: float = 0.05) -> float:
+    """Wait for a process and return the peak memory in MB of it and its descendants, read every `interval` seconds."""
     peak = 0
     while process.poll() is None:
         peak = max(peak, sum(map(_proportional_kilobytes, _family(process.pid))))
-        time.sleep(0.05)
-    print(f"peak memory {peak / 1024:,.0f} MB: {' '.join(command[:3])}", file=sys.stderr)
-    return process.returncode
+        time.sleep(interval)
+    return peak / 1024
 
 
 def imports(rounds: int = 11) -> None:

@@ -10,6 +10,9 @@ import pytest
 
 from benchmarks import environment
 from dragoman.data.bitext import Bitext
+from dragoman.engine.int8 import can_quantise, functions
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.system.resources import processor_has
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.small import small_directory
 
@@ -19,15 +22,17 @@ NOTEBOOK = ROOT.parent / "shared" / "notebooks" / "B-postnorm-pytorch.txt"
 pytestmark = pytest.mark.slow
 
 SMALL = ["model.d_model=16", "model.d_ff=24", "model.num_encoder_layers=1", "model.num_decoder_layers=1"]
-ENGINES = {
-    f"{name} {precision}"
-    for name, precisions in (
-        ("Dragoman", ("float32", "bfloat16")),
-        ("MarianMTModel", ("float32", "bfloat16")),
-        ("CTranslate2", ("float32", "int8")),
-    )
-    for precision in precisions
-}
+
+
+def engine_names(*, int8: bool) -> set[str]:
+    """The rows of a table of engines on this machine; `int8`: Dragoman computes the model in eight bits."""
+    half = ["bfloat16"] * processor_has("avx512_bf16")
+    precisions = {
+        "Dragoman": ["float32", *half, *["int8"] * int8],
+        "MarianMTModel": ["float32", *half],
+        "CTranslate2": ["float32", "int8"],
+    }
+    return {f"{name} {precision}" for name, names in precisions.items() for precision in names}
 
 
 def needs(name: str) -> None:
@@ -208,15 +213,25 @@ def test_toolkits_compares_whole_loops(corpus: Path, peers: None):
 def test_throughput_has_both_searches_and_all_engines(model: Path, corpus: Path, tmp_path: Path, peers: None):
     few = tmp_path / "few.en"
     few.write_text("".join((corpus / "a.en").read_text().splitlines(keepends=True)[:7]))
+    config = ModelDirectory.load(model).model.config
     for table in json.loads(run("decoding", "throughput", model, few, "--rounds", "1", "--json")):
-        assert {row["name"] for row in table["rows"]} == ENGINES
+        assert {row["name"] for row in table["rows"]} == engine_names(int8=can_quantise(config))
         assert "MarianMTModel float32" in table["notes"][0]
+
+
+def test_start_and_memory_are_measured_of_whole_processes(model: Path, corpus: Path, tmp_path: Path, peers: None):
+    few = tmp_path / "few.en"
+    few.write_text("".join((corpus / "a.en").read_text().splitlines(keepends=True)[:7]))
+    for verb in ("start", "memory"):
+        for table in json.loads(run("decoding", verb, model, few, "--rounds", "1", "--json")):
+            assert {row["name"] for row in table["rows"]} == {"Dragoman", "CTranslate2 int8"}
+            assert all(min(row["values"]) > 0 for row in table["rows"])
 
 
 def test_latency_makes_everybody_write_the_same(model: Path, corpus: Path, peers: None):
     options = ["--size", "tiny", "--sentences", "2", "--rounds", "1", "--json"]
     (table,) = json.loads(run("decoding", "latency", model, corpus / "a.en", *options))
-    assert {row["name"] for row in table["rows"]} == ENGINES
+    assert {row["name"] for row in table["rows"]} == engine_names(int8=functions is not None)
     assert len({row["about"]["tokens"] for row in table["rows"]}) == 1
     assert all(f"{name} float32 100.0 %" in table["notes"][0] for name in ("MarianMTModel", "CTranslate2"))
 

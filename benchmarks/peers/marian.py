@@ -1,5 +1,7 @@
 """MarianMTModel of `transformers`, made to compute what a Transformer of ours computes, and its search."""
 
+import copy
+
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import MarianConfig, MarianMTModel
@@ -68,6 +70,21 @@ def with_weights_of(model: Transformer) -> MarianMTModel:
     assert not [n for n in missing if "embed" not in n and n not in ("lm_head.weight", "final_logits_bias")], missing
     marian.tie_weights()
     return marian.eval()
+
+
+@torch.no_grad()
+def with_frequencies_of_marian(model: MarianMTModel) -> MarianMTModel:
+    """A copy whose sines and cosines of positions have the frequencies of Marian itself, which `transformers` changed.
+
+    They fall from 1 to 1 / 10000, in `transformers` to a little more.
+    """
+    copied, half = copy.deepcopy(model), model.config.d_model // 2
+    frequencies = 10_000 ** (-torch.arange(half, dtype=torch.float64) / (half - 1))
+    for stack in (copied.model.encoder, copied.model.decoder):
+        table = stack.embed_positions.weight
+        angles = torch.outer(torch.arange(len(table), dtype=torch.float64), frequencies)
+        table.copy_(torch.cat([angles.sin(), angles.cos()], dim=1))
+    return copied
 
 
 @torch.inference_mode()
