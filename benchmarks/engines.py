@@ -78,7 +78,7 @@ class Marian:
 
     def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
         torch.set_num_threads(setting if self.alone else THREADS)
-        sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
+        sources = _encoded(self.directory, texts)
         hypotheses = generate(self.model, sources, beam_size=beam_size, batch=1 if self.alone else setting)
         return _decoded(self.directory, hypotheses)
 
@@ -105,7 +105,7 @@ class CTranslate2:
         self._translators = {setting: translators[pair] for setting, pair in threads.items()}
 
     def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
-        sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
+        sources = _encoded(self.directory, texts)
         longest = max(map(len, sources))
         results = self._translators[setting].translate_batch(
             [[token(id_) for id_ in ids] for ids in sources], beam_size=beam_size, batch_type="tokens",
@@ -134,7 +134,7 @@ class Pymarian:
 
     def translate(self, texts: list[str], *, beam_size: int, setting: int) -> Translated:
         config = self.directory.model.config
-        sources = self.directory.source_tokenizer.encode_batch([text.strip() for text in texts])
+        sources = _encoded(self.directory, texts)
         longest = max(map(len, sources))
         options = {"beam-size": beam_size, "mini-batch": setting}
         options["max-length-factor"] = (2 * longest + 19.5) / (longest + 1)  # Marian rounds the product up
@@ -204,6 +204,11 @@ def like_marian(engine: Marian) -> Marian:
 def agreement(first: Translated, second: Translated) -> float:
     """The share of translations that are the same text."""
     return sum(a == b for (a, _), (b, _) in zip(first, second, strict=True)) / len(first)
+
+
+def _encoded(directory: ModelDirectory, texts: list[str]) -> list[list[int]]:
+    """Tokens of each text, without the spaces around it."""
+    return directory.source_tokenizer.encode_batch([text.strip() for text in texts])
 
 
 def _decoded(directory: ModelDirectory, batch: list[list[int]]) -> Translated:

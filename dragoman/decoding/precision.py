@@ -1,8 +1,6 @@
 """Engines for models, in the precision in which they translate."""
 
 import copy
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.engine.engine import ArrayEngine, Engine
@@ -32,10 +30,9 @@ def engine_of(model: "ModelArrays | Transformer", precision: str, *, int8_bleu: 
     if precision not in get_args(Precision):
         names = "auto, float32, bfloat16 or int8"
         raise UsageError(f"The precision {precision!r} is unknown; choose {names}.")
-    in_eight_bits = partial(_in_eight_bits, model.config, precision, int8_bleu)
     if not isinstance(model, ModelArrays):
-        return _engine_of_torch(model, precision, in_eight_bits)
-    if in_eight_bits():
+        return _engine_of_torch(model, precision, int8_bleu)
+    if _in_eight_bits(model.config, precision, int8_bleu):
         return Int8Engine(model.config, model.weights)
     if precision == "bfloat16" or (precision == "auto" and _is_quick_with_bfloat16()):
         import torch
@@ -43,11 +40,11 @@ def engine_of(model: "ModelArrays | Transformer", precision: str, *, int8_bleu: 
         from dragoman.storage.model_directory import model_of
 
         weights = {name: torch.from_numpy(array) for name, array in model.weights.items()}
-        return _engine_of_torch(model_of(model.config, weights), "bfloat16", in_eight_bits)
+        return _engine_of_torch(model_of(model.config, weights), "bfloat16", int8_bleu)
     return ArrayEngine(model.config, model.weights)
 
 
-def _engine_of_torch(model: "Transformer", precision: str, in_eight_bits: Callable[[], bool]) -> Engine:
+def _engine_of_torch(model: "Transformer", precision: str, int8_bleu: float | None) -> Engine:
     import torch
 
     from dragoman.decoding.torch_engine import TorchEngine
@@ -59,7 +56,7 @@ def _engine_of_torch(model: "Transformer", precision: str, in_eight_bits: Callab
     device = model.projection.weight.device
     if device.type != "cpu" and precision == INT8:
         raise _no_int8()
-    if device.type == "cpu" and in_eight_bits():
+    if device.type == "cpu" and _in_eight_bits(model.config, precision, int8_bleu):
         arrays = {name: weight.detach().float().numpy() for name, weight in model.named_parameters()}
         return Int8Engine(model.config, arrays)
     dtype = choose_precision(precision, device)

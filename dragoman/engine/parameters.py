@@ -125,7 +125,7 @@ def restored(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def without_scales(stored: Mapping[str, T]) -> dict[str, T]:
     """What a file stores, arrays or something else that has a shape, but for the scales of its matrices."""
     scales = {name + SCALE for name in stored if _scale_of(name, stored) is not None}
-    return {name: each for name, each in stored.items() if name not in scales}
+    return {name: array for name, array in stored.items() if name not in scales}
 
 
 def _scale_of(name: str, stored: Mapping[str, T]) -> T | None:
