@@ -62,7 +62,7 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     teacher, data, dragoman, tmp_path, monkeypatch
 ):
     # A teacher with random weights says something else with every rounding.
-    monkeypatch.setattr(translator_module, "engine_of", lambda model, _: engine_of(model, "float32"))
+    monkeypatch.setattr(translator_module, "engine_of", lambda model, _, **_settings: engine_of(model, "float32"))
     other = save_model(tmp_path / "other", seed=11)
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--references", 0.25]
     code, out, err = dragoman(*command, "--json", *SMALL)
