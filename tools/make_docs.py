@@ -124,7 +124,7 @@ def _section(section: type[Section], prefix: str) -> Iterator[str]:
         else:
             values = _values(field.annotation, field.metadata)
             default = "chosen" if f"{prefix}{name}" in CHOSEN else _default(field)
-            plain.append((f"`{prefix}{name}`", default, values, " ".join((field.description or "").split())))
+            plain.append((f"`{prefix}{name}`", default, values, section.descriptions()[name]))
     title = f"## {prefix.rstrip('.')}\n\n{_first_paragraph(section)}\n" if prefix else "## A run\n"
     yield f"{title}\n{_table(('key', 'default', 'values', 'meaning'), plain)}"
     yield from inside

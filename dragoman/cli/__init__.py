@@ -80,6 +80,8 @@ def tune_process() -> None:
     # Threads that wait for each other spin for microseconds, not milliseconds: as fast on an idle machine, several
     # times as fast on one that has other work.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    # To look for plugins of pydantic in the metadata of all packages takes longer than to check a config.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)

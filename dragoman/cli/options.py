@@ -13,8 +13,7 @@ from dragoman.errors import UsageError, command_line, did_you_mean, respell
 from dragoman.system.streams import json_line
 
 if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
+    from dragoman.config.decoding import DecodingConfig
     from dragoman.evaluation.evaluate import Evaluation
 
 app = App(help="Train, use and understand translation models: the Transformer from scratch.")
@@ -64,21 +63,20 @@ def decoding(*names: str) -> list[Any]:
     """
     from dragoman.config.decoding import DecodingConfig
 
-    fields = DecodingConfig.model_fields
     if not names:
-        names = tuple(name for name in fields if name not in WITHOUT_OPTION)
+        names = tuple(name for name in DecodingConfig.model_fields if name not in WITHOUT_OPTION)
 
     def declare(**_: Any) -> None: ...
 
-    declare.__signature__ = Signature([_decoding_parameter(name, fields) for name in names])
+    declare.__signature__ = Signature([_decoding_parameter(DecodingConfig, name) for name in names])
     return options_of(declare)
 
 
-def _decoding_parameter(name: str, fields: "dict[str, FieldInfo]") -> Parameter:
-    """Parameter of a function from which typer makes the option for this field."""
-    field = fields[name]
+def _decoding_parameter(section: "type[DecodingConfig]", name: str) -> Parameter:
+    """Parameter of a function from which typer makes the option for this field of a section."""
+    field = section.model_fields[name]
     (kind,) = {field.annotation, *get_args(field.annotation)} & {bool, *METAVARS}
-    text = respell(" ".join(field.description.split()), fields, option_name)
+    text = respell(section.descriptions().get(name, ""), section.model_fields, option_name)
     if kind is not bool and field.default not in (None, ""):
         text += f" Default: the model's, or {field.default:g}."
     spelling = option_name(name)

@@ -111,18 +111,27 @@ def _loader(
     workers: int | None,
     ensemble: list[Path] | None,
 ) -> Callable[[], "Translator"]:
-    """Function that loads the translator; it imports torch now, and reads the model when it is called."""
-    from dragoman.decoding.translator import Translator
-    from dragoman.system.processes import available_workers
+    """Function that loads the translator."""
 
-    return partial(
-        Translator.load,
-        model,
-        languages=languages,
-        precision=precision,
-        workers=workers or available_workers(),
-        ensemble=ensemble or (),
-    )
+    def load() -> "Translator":
+        # What is loaded stays: to look through all of it for garbage, now or later, takes a tenth of the time.
+        gc.disable()
+        try:
+            from dragoman.decoding.translator import Translator
+            from dragoman.system.processes import available_workers
+
+            return Translator.load(
+                model,
+                languages=languages,
+                precision=precision,
+                workers=workers or available_workers(),
+                ensemble=ensemble or (),
+            )
+        finally:
+            gc.freeze()
+            gc.enable()
+
+    return load
 
 
 def _warn_of_file_names(context: Context, model: Path, texts: list[str]) -> None:
@@ -162,7 +171,6 @@ def translate_text(
         else:
             lines = read_lines(stream, name) if input_file else live_lines(stream, name)
             lines = notice_documents(lines, name, display.warn)
-        gc.freeze()  # what is loaded stays: to look through all of it for garbage takes a tenth of the time
         for number, translation in enumerate(translator.translate_windows(lines, config), start=1):
             if translation.warning:
                 place = f"text {number}" if texts else f"{name}, line {number}"

@@ -1,7 +1,12 @@
 """Base class of the sections of a run's config: unknown keys are errors, and a mistake is reported in one sentence."""
 
+import ast
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -14,7 +19,28 @@ from dragoman.errors import Spell, UsageError, accepted, did_you_mean, respell, 
 class Section(BaseModel):
     """A part of the config. The docstring under a field is its description in docs and help."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    @cache
+    def descriptions(cls) -> dict[str, str]:
+        """The docstring under each field, by the name of the field; empty where the source is not there.
+
+        They are read when somebody asks. What pydantic does for it takes longer than all the rest of a section.
+        """
+        file = Path(sys.modules[cls.__module__].__file__ or "")
+        if not file.is_file():
+            return {}
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        (body,) = (node.body for node in nodes if isinstance(node, ast.ClassDef) and node.name == cls.__name__)
+        return {
+            field.target.id: " ".join(str(text.value.value).split())
+            for field, text in pairwise(body)
+            if isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+        }
 
     @classmethod
     def validate(cls, settings: dict[str, Any], *, spell: Spell = "`{}`".format) -> Self:

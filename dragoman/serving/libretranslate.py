@@ -43,6 +43,7 @@ LINES_AT_ONCE = 500
 OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "max_tokens"}
 """Fields of `DecodingConfig` that a request may set: all but those that bound memory, and `n_best`, for which a request
 gives `alternatives`."""
+SEARCH = DecodingConfig.model_json_schema()["properties"]
 
 LANGUAGES = {"source": TEXT, "target": TEXT}
 TRANSLATE = body(
@@ -52,7 +53,7 @@ TRANSLATE = body(
         "format": TEXT | {"enum": ["text", "html"], "default": "text"},
         "alternatives": {"type": "integer", "minimum": 0, "default": 0},
         "keep": {"type": "array", "items": TEXT},
-        **{name: DecodingConfig.model_json_schema()["properties"][name] for name in sorted(OPTIONS)},
+        **{name: SEARCH[name] | {"description": DecodingConfig.descriptions()[name]} for name in sorted(OPTIONS)},
         "similar": {"type": "integer", "minimum": 0, "default": 0},
         "stream": {"type": "boolean", "default": False},
         "api_key": TEXT,

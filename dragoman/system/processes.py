@@ -9,8 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from itertools import chain, islice, starmap
 from pathlib import Path
@@ -42,10 +41,12 @@ class Workers:
 
     def __init__(self, work: Callable[..., Any], count: int, *, remedy: str, threads: bool = False):
         """`remedy` ends the error message if memory does not suffice for so many: what to do, or what is done."""
-        self.count, self.remedy = count, remedy
+        self.count, self.remedy, self._forks = count, remedy, not threads
         if threads:
             self._pool, self._call = ThreadPoolExecutor(count), work
         else:
+            from concurrent.futures import ProcessPoolExecutor  # which takes 10 ms to load
+
             fork = multiprocessing.get_context("fork")
             # The objects that exist now are not searched for garbage until `close`. The search would write to all of
             # them, and so copy the memory that the processes share. It also takes a tenth of the time.
@@ -66,7 +67,7 @@ class Workers:
         """Wait for a job and return its result. Raises what it raised, and `WorkerError` if its process died."""
         try:
             return future.result()
-        except BrokenProcessPool:
+        except BrokenExecutor:
             raise self._death() from None
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -86,13 +87,13 @@ class Workers:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if isinstance(self._pool, ProcessPoolExecutor):
+        if self._forks:
             gc.unfreeze()
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         try:
             return self._pool.submit(function, *arguments)
-        except BrokenProcessPool:
+        except BrokenExecutor:
             raise self._death() from None
         except OSError as error:
             # The processes that were started already would wait forever.
@@ -129,11 +130,13 @@ def run_limited(memory: int, work: Callable[..., None], *arguments: Any) -> bool
     if sys.platform != "linux":
         work(*arguments)
         return True
+    from concurrent.futures import ProcessPoolExecutor
+
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(1, mp_context=fork, initializer=_limit_worker, initargs=(memory,)) as pool:
         try:
             pool.submit(work, *arguments).result()
-        except (BrokenProcessPool, MemoryError):
+        except (BrokenExecutor, MemoryError):
             return False
     return True
 

@@ -4,6 +4,7 @@ A command that has nothing to show does not load `rich`.
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from dragoman.config.training import TrainingConfig
     from dragoman.terminal.training import Memory, TrainingView
+
+FORCED_TERMINAL = {"FORCE_COLOR", "TTY_COMPATIBLE"}
+"""Variables of the environment that make `rich` take a pipe for a terminal."""
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -41,6 +45,13 @@ class Display(Listener):
     def console(self) -> "Console":
         """The console on stderr."""
         return console(stderr=True)
+
+    @cached_property
+    def is_terminal(self) -> bool:
+        """Whether stderr is a terminal. For a file or a pipe, `rich` need not be loaded to know."""
+        if sys.stderr.isatty() or FORCED_TERMINAL & os.environ.keys():
+            return self.console.is_terminal
+        return False
 
     def note(self, text: str) -> None:
         """Print one line about what was done, unless quiet."""
@@ -69,7 +80,7 @@ class Display(Listener):
         from dragoman.terminal.training import SECONDS_BETWEEN_LINES
 
         started = time.monotonic()
-        live = self.console.is_terminal and not self.quiet
+        live = self.is_terminal and not self.quiet
         style = "line" if self.console.options.ascii_only else "dots"
         with self.console.status(escape(text), spinner=style) if live else nullcontext() as spinner:
             printed = started
@@ -116,7 +127,7 @@ class Display(Listener):
 
         from dragoman.terminal.training import TrainingView
 
-        live = self.console.is_terminal and not self.quiet
+        live = self.is_terminal and not self.quiet
         view = TrainingView(self.console, config, memory=memory, live=live, quiet=self.quiet)
         with Live(view, console=self.console, refresh_per_second=1) if live else nullcontext():
             yield view
@@ -146,7 +157,7 @@ class Display(Listener):
 
     @property
     def _hides_progress(self) -> bool:
-        return self.quiet or not self.console.is_terminal
+        return self.quiet or not self.is_terminal
 
     def _bar(self, *columns: "ProgressColumn") -> "Progress":
         from rich.progress import Progress

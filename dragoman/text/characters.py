@@ -4,6 +4,8 @@ import hashlib
 import re
 import unicodedata
 
+from dragoman.text.patterns import LazyPattern
+
 BOM = "\ufeff"
 WIDE = "[\u2e80-\u312f\u3190-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
 """Chinese and Japanese characters and their punctuation, which have no spaces between them, as a pattern."""
@@ -19,7 +21,7 @@ NO_WORDS = "ªº"
 """Letters by Unicode that are no part of words: those of 1º and 2ª."""
 _LABEL = re.compile(f"{OPEN}[a-z0-9-]* [a-z0-9-]+{CLOSE}")
 _LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
-_WIDE_BREAK = re.compile(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
+_WIDE_BREAK = LazyPattern(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
 _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"(?<![^\W_])[A-Z]\d*(?![^\W_])")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from dragoman.text.characters import BOM, WIDE
+from dragoman.text.patterns import LazyPattern
 
 BREAK = "\r\n|[\n\r\v\f\x85\u2029]"
 """Pattern of what ends a line."""
@@ -20,8 +21,8 @@ _BREAK = re.compile(BREAK)
 _INNER_BREAK = re.compile(rf"(?<![ \t])[ \t]*(?:{BREAK}|\u2028)(?:[ \t]|{BREAK}|\u2028)*")
 _END = re.compile(r"[.!?:;。！？：；…।؟][\"'”’»」』)\]]*$")
 _LABEL = re.compile(r"[\w-]+(?: [\w-]+)?: ")
-_WIDE = re.compile(WIDE)
-_GAP = re.compile(rf"[ \t]+|(?<={WIDE})(?=(?![，。、；：？！」』”’）》]){WIDE})")
+_WIDE = LazyPattern(WIDE)
+_GAP = LazyPattern(rf"[ \t]+|(?<={WIDE})(?=(?![，。、；：？！」』”’）》]){WIDE})")
 
 
 def stretches(text: str, begin: int = 0) -> Iterator[tuple[int, int]]:

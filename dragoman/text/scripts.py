@@ -1,11 +1,11 @@
 """Words in any script, scripts that do not separate words by spaces, and the languages that are written in them."""
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
 from dragoman.text.language_codes import known_code
+from dragoman.text.patterns import LazyPattern
 
 LANGUAGES = {
     "CJK": "zh", "HIRAGANA": "ja", "KATAKANA": "ja", "KATAKANA-HIRAGANA": "ja", "HANGUL": "ko", "THAI": "th",
@@ -17,14 +17,14 @@ _UNSPACED = (
     "[\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd-\u0ec6\u0f40-\u0f6c\u1000-\u102a\u1780-\u17b3"
     "\u2e80-\u2fd5\u3005-\u3007\u3021-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
-_UNSPACED_LETTER = re.compile(_UNSPACED)
+_UNSPACED_LETTER = LazyPattern(_UNSPACED)
 # Vowels and tones that `\w` leaves out. The scripts of India have spaces and marks, and two full stops among them.
 _MARK = (
     "[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f87\u102b-\u103e\u17b4-\u17d3"
     "\u3099\u309a]"
 )
 _SPACED = rf"(?!{_UNSPACED}|{_MARK})[\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff]"
-WORD = re.compile(rf"{_UNSPACED}{_MARK}*|(?:{_SPACED})+|[^\w\s]")
+WORD = LazyPattern(rf"{_UNSPACED}{_MARK}*|(?:{_SPACED})+|[^\w\s]")
 """A word, a character of scripts that do not separate words, or a mark of punctuation."""
 
 

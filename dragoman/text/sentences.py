@@ -8,6 +8,7 @@ import sentencex
 
 from dragoman.text.characters import WIDE, well_formed
 from dragoman.text.language_codes import two_letters
+from dragoman.text.patterns import LazyPattern
 from dragoman.text.scripts import is_unspaced
 
 BLOCK = 4_000
@@ -35,7 +36,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _CLAUSE = re.compile(r"[,;:)،؛–—]\s+(?=\S)|[，、；：](?=\S)")
 _SPACE = re.compile(r"(?<=\S)\s+(?=\S)")
 _CLOSING, _OPENING = "」』”’》）", "「『“‘《（"
-_WIDE = re.compile(WIDE)
+_WIDE = LazyPattern(WIDE)
 
 
 def split(text: str, language: str | None) -> list[str]:

@@ -6,7 +6,7 @@ A model knows words as its training sources write them, and has hardly seen any 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Self
 
 from pydantic import BaseModel
@@ -180,6 +180,7 @@ def raised(text: str, language: str | None) -> str:
     return text.upper()
 
 
+@cache
 def _has_dotless_i(language: str | None) -> bool:
     return known_code(language, frozenset({"tr", "az"})) is not None
 

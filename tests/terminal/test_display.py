@@ -22,6 +22,7 @@ STEP = {"step": 1, "epoch": 0, "loss": 5.0, "learning_rate": 1e-3, "tokens": 700
 def display(*, quiet: bool = False, tty: bool = False) -> Display:
     shown = Display(quiet=quiet)
     shown.console = Console(file=io.StringIO(), force_terminal=tty, width=120, color_system=None)
+    shown.is_terminal = tty
     return shown
 
 

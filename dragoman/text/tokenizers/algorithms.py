@@ -6,13 +6,13 @@ All spell their tokens in bytes, and a space belongs to the word that follows it
 import json
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from dragoman.text.tokenizers.byte_level import BYTES
-from dragoman.text.tokenizers.unigram_training import train_unigram
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -114,6 +114,8 @@ def train(
 
 def _train_unigram(backend: tokenizers.Tokenizer, texts: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
     """Uses SentencePiece, because the trainer of the library `tokenizers` gives other tokens in each run."""
+    from dragoman.text.tokenizers.unigram_training import train_unigram
+
     normalise, split = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
     words = Counter(word for text in texts for word, _ in split(normalise(text)))
     pieces = train_unigram(words, size=vocab_size - len(SPECIAL_TOKENS))
@@ -132,9 +134,14 @@ def identify(backend: tokenizers.Tokenizer) -> str | None:
     parts = _parts(backend)
     for kind in KINDS:
         for standardisation in STANDARDISATIONS:
-            if _parts(blank(kind, standardisation)) == parts:
+            if _parts_of_blank(kind, standardisation) == parts:
                 return kind
     return None
+
+
+@cache
+def _parts_of_blank(kind: str, standardisation: str) -> list[Any]:
+    return _parts(blank(kind, standardisation))
 
 
 def _parts(backend: tokenizers.Tokenizer) -> list[Any]:

@@ -63,6 +63,8 @@ def pad_sources(backend: tokenizers.Tokenizer, length: int) -> None:
 
 def surroundings_are_known(backend: tokenizers.Tokenizer) -> bool:
     """Whether nothing is added to texts, or only what `begin_sources` or `pad_sources` adds."""
+    if backend.truncation is backend.padding is backend.post_processor is None:
+        return True
     known = tokenizers.Tokenizer(models.WordLevel())
     if backend.truncation:
         pad_sources(known, backend.truncation["max_length"])

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from random import Random
 
 from dragoman.text.characters import share
+from dragoman.text.patterns import LazyPattern
 from dragoman.text.scripts import is_unspaced
 
 NAMED, SURROUNDED = 0.3, 0.01
@@ -157,7 +158,7 @@ _HINT = re.compile(
 # A name, if both sides have it: a digit, or a word with a capital that does not begin the sentence.
 _NAME = re.compile(r"(?<=[\w,] )(?:[^\W\d_a-z]\w+|\d)(?!\w)")
 _DIGITS = re.compile(r"\d+")
-_BARE = re.compile(
+_BARE = LazyPattern(
     rf"(?:{_SIGN}|[A-Z]|{_CURRENCY}|{_SPACE_IN})*+(?P<bare>{_DIGITS_AND_MARKS})(?:{_AFTER})?", re.VERBOSE
 )
 _SLOT = re.compile(f"[{SLOTS[0]}-{SLOTS[-1]}]")

@@ -131,7 +131,11 @@ class Tokenizer:
     @cached_property
     def kind(self) -> str | None:
         """One of `dragoman.text.tokenizers.algorithms.KINDS`; None for a tokenizer that `load` refuses."""
-        return verify.kind(self._backend)
+        return self._identity.kind
+
+    @cached_property
+    def _identity(self) -> verify.Identity:
+        return verify.Identity.of(self._backend)
 
     @property
     def vocab_size(self) -> int:
@@ -304,7 +308,7 @@ class Tokenizer:
         """The tokenizer that `content` describes, which strangers may have written; errors name `path`."""
         try:
             tokenizer = _from_json(content)
-            fault = verify.fault(tokenizer._backend)
+            fault = verify.fault(tokenizer._backend, tokenizer._identity)
         # The library has no error class of its own: it raises `Exception`.
         except Exception as error:
             fault = f"is no tokenizer: {error}"

@@ -1,5 +1,8 @@
 """Checks that a tokenizer which strangers may have written keeps what `Tokenizer` promises."""
 
+from dataclasses import dataclass
+from typing import Self
+
 import tokenizers
 
 from dragoman.text.tokenizers import algorithms, imported, target_tokens
@@ -7,21 +10,36 @@ from dragoman.text.tokenizers.algorithms import EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.text.tokenizers.byte_level import BYTES
 
 
-def kind(backend: tokenizers.Tokenizer) -> str | None:
+@dataclass(frozen=True)
+class Identity:
+    """What a tokenizer is, as far as this version knows it."""
+
+    kind: str | None
     """One of `dragoman.text.tokenizers.algorithms.KINDS`, or None."""
-    return algorithms.identify(backend) or imported.identify(backend)
+    is_own: bool
+    """Whether it is as we train it, and not only as we import it."""
+
+    @classmethod
+    def of(cls, backend: tokenizers.Tokenizer) -> Self:
+        """The identity of a backend, all of whose rules are compared, which takes some milliseconds."""
+        own = algorithms.identify(backend)
+        return cls(own or imported.identify(backend), own is not None)
 
 
-def fault(backend: tokenizers.Tokenizer) -> str | None:
-    """The promise that a backend breaks, for error messages; None if it keeps all."""
+def fault(backend: tokenizers.Tokenizer, identity: Identity | None = None) -> str | None:
+    """The promise that a backend breaks, for error messages; None if it keeps all.
+
+    Its `identity` is found again if it is not given.
+    """
+    identity = identity or Identity.of(backend)
     languages = target_tokens.ids(backend)
     if not (imported.surroundings_are_known(backend) or target_tokens.language_before(backend)):
         return "cuts or pads every text, or puts something around it"
-    if (known := kind(backend)) is None:
+    if identity.kind is None:
         return f"is of no kind that this version knows ({', '.join(algorithms.KINDS)})"
     vocab = backend.get_vocab(with_added_tokens=True)
     added = backend.get_added_tokens_decoder()
-    is_word = known == "word"
+    is_word = identity.kind == "word"
     expected = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (is_word and id_ == UNK_ID)}
     language_ids = {*languages.values()}
     special = {id_: token.content for id_, token in added.items() if token.special and id_ not in language_ids}
@@ -33,7 +51,7 @@ def fault(backend: tokenizers.Tokenizer) -> str | None:
         return f"does not number its {len(vocab)} tokens from 0 to {len(vocab) - 1}"
     symbols = {token.content for id_, token in added.items() if id_ > EOS_ID}
     letters = {*"".join(vocab.keys() - {*SPECIAL_TOKENS} - symbols)}
-    spells_any_text = algorithms.identify(backend) is not None and not is_word
+    spells_any_text = identity.is_own and not is_word
     is_misspelled = backend.decoder is not None and not letters <= BYTES.keys()
     if is_misspelled or (spells_any_text and not BYTES.keys() <= vocab.keys()):
         return "does not spell its tokens in the 256 bytes"
