@@ -91,7 +91,7 @@ def serve(
         listener = opened.enter_context(_bound(host, port))
         translators: list[Translator] = []
         inspected: dict[tuple[str, str], InspectedModel] = {}
-        queue = TranslationQueue()
+        queue = TranslationQueue(lanes=workers or available_workers())
         background = opened.enter_context(closing(Background(queue)))
         inspector = opened.enter_context(closing(InspectionWorker(inspected)))
         # These two fork processes later, from one that is forked now: before there are models, whose memory they would

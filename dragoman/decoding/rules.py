@@ -11,6 +11,7 @@ import numpy as np
 from dragoman.engine.engine import Stepper
 from dragoman.engine.log_probs import LogProbs, Rows, Tokens
 from dragoman.engine.shapes import Int
+from dragoman.native import library
 
 Ban = Callable[[np.ndarray, np.ndarray], tuple[Rows, Tokens]]
 """Function of the begin of sentence and the tokens so far (rows, length), and of the sentence of each row (rows).
@@ -104,12 +105,25 @@ class RepetitionGuard:
 
     def __init__(self, copies: Sequence[int], times: Sequence[int]):
         """For each sentence how often a phrase may occur in a row, 2 or more, and three tokens anywhere."""
-        self.copies, self.times = np.array(copies), np.array(times)
+        self.copies, self.times = np.array(copies, np.int64), np.array(times, np.int64)
         self.different_copies, self.fewest_times = sorted(set(copies)), min(times)
 
     def __call__(
         self, history: Int[np.ndarray, "rows length"], sentences: Int[np.ndarray, " rows"]
     ) -> tuple[Rows, Tokens]:
+        return (self._compiled if library.compiled() else self.formula)(history, sentences)
+
+    def _compiled(self, history: np.ndarray, sentences: np.ndarray) -> tuple[Rows, Tokens]:
+        history = np.ascontiguousarray(history)
+        numbers = self.copies[sentences], self.times[sentences]
+        bans = np.empty((2, 2 * history.size), np.int64)
+        pointers = [array.ctypes.data for array in (*numbers, *bans)]
+        count = library.functions.repetitions(history.ctypes.data, *history.shape, *pointers)
+        rows, tokens = bans[:, :count]
+        return rows, tokens
+
+    def formula(self, history: np.ndarray, sentences: np.ndarray) -> tuple[Rows, Tokens]:
+        """The same in numpy."""
         bans = [*self._in_a_row(history, sentences), *self._anywhere(history, sentences)]
         if not bans:
             return _NONE, _NONE

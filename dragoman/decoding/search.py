@@ -190,17 +190,21 @@ class Beams:
         totals, candidates = self.candidates(log_probs)  # (live, 2 * beam_size)
         parents, tokens = np.divmod(candidates, log_probs.vocab_size)
         ends = (tokens == self.options.eos_id) & (totals > -np.inf)
-        rows, best = ends[:, : self.beam_size].nonzero()
-        if len(rows):
-            self._end(rows, self.state.history[rows, parents[rows, best]], totals[rows, best], finished=True)
-        # At most half of the candidates end, so that `beam_size` prefixes are left.
-        going_on = ends.argsort(axis=1, kind="stable")[:, : self.beam_size]
         sentences = np.arange(live)[:, None]
-        parents, tokens = parents[sentences, going_on], tokens[sentences, going_on]
-        self.state.extend(parents, tokens, totals[sentences, going_on])
-        kept = self._drop_done()
+        if ends[:, : self.beam_size].any():
+            rows, best = ends[:, : self.beam_size].nonzero()
+            self._end(rows, self.state.history[rows, parents[rows, best]], totals[rows, best], finished=True)
+            # At most half of the candidates end, so that `beam_size` prefixes are left.
+            going_on = ends.argsort(axis=1, kind="stable")[:, : self.beam_size]
+            parents, tokens, totals = (array[sentences, going_on] for array in (parents, tokens, totals))
+        else:
+            parents, tokens, totals = (array[:, : self.beam_size] for array in (parents, tokens, totals))
+        self.state.extend(parents, tokens, totals)
         rows = parents + sentences * beam
-        return rows[kept].ravel(), tokens[kept].ravel()
+        kept = self._drop_done()
+        if kept is not None:
+            rows, tokens = rows[kept], tokens[kept]
+        return rows.ravel(), tokens.ravel()
 
     def needed(self, ended: list[Hypothesis]) -> float:
         """What the score of a live prefix has to exceed for the search to go on; `beam_size` or more have ended."""
@@ -219,16 +223,18 @@ class Beams:
             if len(self.ended[sentence]) >= self.beam_size:
                 self.state.score_to_beat[row] = self.needed(self.ended[sentence])
 
-    def _drop_done(self) -> Int[np.ndarray, " kept"]:
-        """Forget the sentences that are done; returns the rows of the others."""
+    def _drop_done(self) -> Int[np.ndarray, " kept"] | None:
+        """Forget the sentences that are done; returns the rows of the others, None if none is done."""
         state = self.state
         best_score = state.totals.max(axis=1) / state.length**self.options.length_penalty
         is_complete = best_score <= state.score_to_beat
-        is_truncated = ~is_complete & (state.limits <= state.length)
+        is_done = is_complete | (state.limits <= state.length)
+        if not is_done.any():
+            return None
+        is_truncated = is_done & ~is_complete
         if is_truncated.any():
             rows, beams = (is_truncated[:, None] & (state.totals > -np.inf)).nonzero()
             self._end(rows, state.history[rows, beams], state.totals[rows, beams], finished=False)
-        kept = np.flatnonzero(~(is_complete | is_truncated))
-        if len(kept) < len(state.sentences):
-            state.keep(kept)
+        kept = np.flatnonzero(~is_done)
+        state.keep(kept)
         return kept

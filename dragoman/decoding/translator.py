@@ -108,7 +108,7 @@ class Translator(metaclass=_HintsAtOurNames):
         self.workers = None
         self._limits = ExitStack()
         if workers > 1 and self.device == "cpu":
-            threads = all(engine.computes_in_threads for engine in self.engines)
+            threads = self.computes_in_threads
             remedy = "give a smaller --beam-size or --workers 1"
             self.workers = Workers(self._work, workers, remedy=remedy, threads=threads)
             if threads:  # or the matrix products of one would wait for those of the others
@@ -194,6 +194,11 @@ class Translator(metaclass=_HintsAtOurNames):
             self.workers.close()
             self.workers = None
         self._limits.close()
+
+    @property
+    def computes_in_threads(self) -> bool:
+        """Whether workers are threads of this process, as they are without torch, and not processes of their own."""
+        return all(engine.computes_in_threads for engine in self.engines)
 
     def interrupt_with(self, interrupter: Interrupter) -> None:
         """Have each search ask this before its steps; call it before the worker processes start."""

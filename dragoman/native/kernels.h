@@ -449,6 +449,36 @@ TARGET void NAMED(best_continuations)(const float *log_probs, const float *maxim
     }
 }
 
+/* Whether the two tokens before place `i` of a row are its last two. */
+INLINE int follows_the_same(const Size *row, Size i, Size length) {
+    return row[i - 2] == row[length - 2] && row[i - 1] == row[length - 1];
+}
+
+/* Tokens of rows (rows, length) that may not come next: those that would make a phrase, of any length, stand in a row
+   more than `copies` times, or the same three tokens stand anywhere more than `times` times; each row has its own two
+   numbers. Returns how many there are, at most twice as many as tokens. */
+TARGET Size NAMED(repetitions)(const Size *history, Size rows, Size length, const Size *copies, const Size *times,
+                               Size *banned_rows, Size *banned) {
+    Size count = 0;
+    for (Size r = 0; r < rows; r++) {
+        const Size *row = history + r * length;
+        for (Size size = 1; size <= length / (copies[r] + 1); size++) {
+            if (row[length - 1 - size] != row[length - 1]) continue;
+            Size i = length + 1 - copies[r] * size; /* with the token `size` before the next, it would be one too many */
+            while (i < length && row[i] == row[i - size]) i++;
+            if (i == length) banned_rows[count] = r, banned[count++] = row[length - size];
+        }
+        for (Size i = 2; i < length; i++) {
+            if (!follows_the_same(row, i, length)) continue;
+            Size before = 0;
+            for (Size j = 2; j < i && before < times[r]; j++)
+                before += row[j] == row[i] && follows_the_same(row, j, length);
+            if (before == times[r] - 1) banned_rows[count] = r, banned[count++] = row[i];
+        }
+    }
+    return count;
+}
+
 /* The terms of the softmax of a row. */
 typedef struct {
     float shift, chosen, others; /* what was taken from the logits; then that of the target; the sum of the rest */

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 15
+INTERFACE = 16
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that kernels read at a time; the width of a head must be a multiple of it."""
@@ -29,6 +29,7 @@ KERNELS: dict[str, list[Any]] = {
     "masked_softmax_dropout_backward": [*[_POINTER] * 7, _FLAG],
     "exponentiate": [*[_POINTER] * 3, _SIZE, _SIZE, *[_FLOAT] * 2, _FLAG],
     "best_continuations": [*[_POINTER] * 3, *[_SIZE] * 4, _POINTER, _POINTER],
+    "repetitions": [_POINTER, _SIZE, _SIZE, *[_POINTER] * 4],
 }
 """Types of the arguments of each kernel. Structures are passed by their address."""
 
@@ -59,7 +60,7 @@ def kernels(kind: str) -> Any:
     functions_of_kind = {}
     for name, types in KERNELS.items():
         function = loaded[f"{name}_{kind}"]
-        function.argtypes = types
+        function.argtypes, function.restype = types, _SIZE
         functions_of_kind[name] = function
     return SimpleNamespace(**functions_of_kind)
 

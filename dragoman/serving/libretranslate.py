@@ -23,7 +23,8 @@ from dragoman.serving.detection import Detected
 from dragoman.serving.kept_documents import KeptDocuments
 from dragoman.serving.limits import Refusal
 from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
-from dragoman.serving.queue import BATCH, estimated_tokens
+from dragoman.serving.queue import BATCH
+from dragoman.serving.queued import estimated_tokens
 from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 from dragoman.serving.text_request import AUTO, Answer, TextRequest

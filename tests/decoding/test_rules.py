@@ -11,6 +11,7 @@ import torch
 
 from dragoman.decoding.rules import RepetitionGuard, RuledStepper, SlotLimits, WholeCharacters, most_copies, most_times
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.native import library
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
 EOS = 3
@@ -139,7 +140,19 @@ def test_sentences_may_repeat_themselves_differently_often() -> None:
     guard = RepetitionGuard([2, 5, 3], [99] * 3)
     table = np.array([[9, 1, 7, 7, 7], [9, 7, 7, 7, 7], [9, 1, 7, 7, 7], [9, 0, 1, 7, 7]])
     rows, tokens = guard(table, np.array([2, 1, 1, 0]))
-    assert (rows.tolist(), tokens.tolist()) == ([3, 0], [7, 7])
+    assert sorted(zip(rows.tolist(), tokens.tolist(), strict=True)) == [(0, 7), (3, 7)]
+
+
+@pytest.mark.skipif(not library.compiled(), reason="nothing is compiled here")
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 40, 307])
+def test_the_compiled_guard_bans_what_the_formula_bans(length: int) -> None:
+    dice = np.random.default_rng(length)
+    guard = RepetitionGuard([2, 3, 9], [1, 2, 5])
+    for alphabet in (1, 2, 3, 30):
+        table, sentences = dice.integers(alphabet, size=(31, length)), dice.integers(3, size=31)
+        both = guard(table, sentences), guard.formula(table, sentences)
+        compiled, formula = (sorted(zip(rows.tolist(), tokens.tolist(), strict=True)) for rows, tokens in both)
+        assert compiled == formula
 
 
 def test_the_guard_follows_a_beam_through_its_reorderings() -> None:

@@ -165,7 +165,7 @@ def test_short_texts_of_falling_lengths_are_refused_like_others(queue):
 
 def test_short_texts_come_before_long_ones_every_second_time(queue):
     def are_split():
-        with queue._changed:
+        with queue._lock:
             return not (queue._unsplit or queue._splitting)
 
     words = busy(queue)

@@ -22,7 +22,8 @@ from dragoman.errors import DataError
 from dragoman.serving.background import DOCUMENTS, Background
 from dragoman.serving.inspection import InspectedModel, InspectionWorker
 from dragoman.serving.limits import SHUTDOWN
-from dragoman.serving.queue import LONG, DeadlinePassed, TranslationQueue
+from dragoman.serving.queue import DeadlinePassed, TranslationQueue
+from dragoman.serving.queued import LONG
 from dragoman.storage.memory import Memory
 from dragoman.system.helpers import HelperDied, Helpers
 from dragoman.text.tokenizers.tokenizer import EOS_ID
