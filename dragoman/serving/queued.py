@@ -58,7 +58,7 @@ class QueuedRequest:
     @property
     def computes_in_threads(self) -> bool:
         """Whether several threads may translate with this model side by side, each on one processor thread."""
-        return isinstance(self.translator, Translator) and self.translator.computes_in_threads
+        return getattr(self.translator, "computes_in_threads", False)  # stand-ins may not say it
 
     def split(self) -> None:
         """Split the texts into units, which takes time for long ones."""

@@ -233,6 +233,69 @@ def test_models_are_loaded_by_the_thread_that_translates(queue):
     assert texts_of(queue.submit(Words(), ["a"], PLAIN, seconds=9)) == ["A"]
 
 
+class AtOnce(Words):
+    """Counts how many batches are translated at the same time, at most."""
+
+    def __init__(self, *, computes_in_threads, **keywords):
+        super().__init__(**keywords)
+        self.computes_in_threads, self.workers = computes_in_threads, None
+        self.counter = {"now": 0, "most": 0}
+        self.lock = threading.Lock()
+
+    def translate(self, texts, config, prefixes):
+        with self.lock:
+            self.counter["now"] += 1
+            self.counter["most"] = max(self.counter.values())
+        try:
+            return super().translate(texts, config, prefixes)
+        finally:
+            with self.lock:
+                self.counter["now"] -= 1
+
+
+@pytest.fixture
+def lanes():
+    queue = TranslationQueue(lanes=3)
+    yield queue
+    queue.close()
+
+
+def test_lanes_translate_batches_side_by_side(lanes):
+    words = AtOnce(computes_in_threads=True, held=True)
+    futures = [lanes.submit(words, [f"t{number}"], PLAIN, seconds=60) for number in range(30)]
+    wait_until(lambda: words.counter["now"] == 3)
+    words.go_on.set()
+    assert [texts_of(future) for future in futures] == [[f"T{number}"] for number in range(30)]
+    assert words.counter["most"] == 3
+    assert lanes.tokens == 0
+
+
+def test_idle_lanes_share_out_a_request(lanes):
+    words = AtOnce(computes_in_threads=True, held=True)
+    future = lanes.submit(words, [f"t{number}" for number in range(30)], PLAIN, seconds=60)
+    wait_until(lambda: words.counter["now"] == 3)
+    words.go_on.set()
+    assert texts_of(future) == [f"T{number}" for number in range(30)]
+    assert sorted(map(len, words.batches)) == [10, 10, 10]
+
+
+def test_what_does_not_compute_in_threads_has_one_lane(lanes):
+    alone, beside = AtOnce(computes_in_threads=False, held=True), AtOnce(computes_in_threads=True)
+    futures = [lanes.submit(alone, [f"t{number}"], PLAIN, seconds=60) for number in range(9)]
+    wait_until(lambda: alone.counter["now"])
+    assert texts_of(lanes.submit(beside, ["b"], PLAIN, seconds=60)) == ["B"]  # another lane is free for it
+    alone.go_on.set()
+    assert [texts_of(future) for future in futures] == [[f"T{number}"] for number in range(9)]
+    assert alone.counter["most"] == 1
+
+
+def test_lanes_split_many_requests_once(lanes):
+    words = AtOnce(computes_in_threads=True)
+    futures = [lanes.submit(words, ["a b. " * 50, f"t{number}"], PLAIN, seconds=60) for number in range(15)]
+    assert [texts_of(future)[1] for future in futures] == [f"T{number}" for number in range(15)]
+    assert sum(map(len, words.batches)) == 30
+
+
 def test_closing_finishes_what_was_accepted():
     queue = TranslationQueue()
     futures = [queue.submit(Words(seconds=0.1), [f"{n}"], PLAIN, seconds=9) for n in range(3)]
