@@ -35,7 +35,7 @@ PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
 SHORT_PREFIX = 6
 """Characters of a prefix, each of four tokens at most, that every translation has room for."""
-MOST_CHARACTERS = 2**20
+WINDOW_CHARACTERS = 2**20
 """Most characters of the texts that a window buffers. A longer text is translated by itself."""
 WINDOW = 2048
 """Most texts that are read before they are translated."""
@@ -266,7 +266,7 @@ class Translator(metaclass=_HintsAtOurNames):
         for text in texts:
             waiting.append(text)
             characters += len(text)
-            if len(waiting) < group_size and characters <= MOST_CHARACTERS:
+            if len(waiting) < group_size and characters <= WINDOW_CHARACTERS:
                 continue
             read = time.monotonic()
             translations = translated()
@@ -292,7 +292,7 @@ class Translator(metaclass=_HintsAtOurNames):
             if text is not None:
                 waiting.append(text)
                 characters += len(text)
-            if waiting and (text is None or len(waiting) == window or characters > MOST_CHARACTERS):
+            if waiting and (text is None or len(waiting) == window or characters > WINDOW_CHARACTERS):
                 yield from self.translate_quietly(waiting, config)
                 waiting, characters = [], 0
         yield from self.translate_quietly(waiting, config)

@@ -91,9 +91,9 @@ def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + "s" * (count != 1)
 
 
-WINDOW = 256
+TEXTS_AT_ONCE = 256
 """Number of texts that are translated at once."""
-MOST_CHARACTERS = 2**20
+LONGEST_TEXT = 2**20
 """Most characters of a paragraph."""
 _STAND_IN = re.compile(r"(\{\d+\})")
 
@@ -105,7 +105,7 @@ def engine_of(
     config = (config or translator.decoding).model_copy(update={"alignments": True, "n_best": 1})
 
     def translate(texts: list[str]) -> Iterator[Translation]:
-        for translation in translator.translate_windows(texts, config, window=WINDOW):
+        for translation in translator.translate_windows(texts, config, window=TEXTS_AT_ONCE):
             done()
             yield translation
 
@@ -120,8 +120,8 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     report = report or Report()
     sources = [_sources(document, engine) for document in documents]
     texts = _distinct_texts(source for document_sources in sources for source in document_sources)
-    if max(map(len, texts), default=0) > MOST_CHARACTERS:
-        raise FormatError(f"has a text of more than {MOST_CHARACTERS:,} characters; divide it into paragraphs.")
+    if max(map(len, texts), default=0) > LONGEST_TEXT:
+        raise FormatError(f"has a text of more than {LONGEST_TEXT:,} characters; divide it into paragraphs.")
     translations: dict[str, Translation] = {}
     for text in texts:
         known = engine.known(text)
