@@ -84,8 +84,8 @@ class Marian:
 
 
 @dataclass
-class CTranslate2:
-    """CTranslate2, a worker a core, in batches of `setting` tokens; with one text, one worker of `setting` threads."""
+class _FromFolder:
+    """An engine that reads its weights from a folder."""
 
     name: str
     directory: ModelDirectory
@@ -93,6 +93,12 @@ class CTranslate2:
     precision: str
     settings: tuple[int, ...]
     alone: bool
+
+
+@dataclass
+class CTranslate2(_FromFolder):
+    """CTranslate2, a worker a core, in batches of `setting` tokens; with one text, one worker of `setting` threads."""
+
     device: str = "cpu"
     unit: str = "tokens"
 
@@ -115,18 +121,12 @@ class CTranslate2:
 
 
 @dataclass
-class Pymarian:
+class Pymarian(_FromFolder):
     """Marian itself, a thread a core, in batches of `setting` sentences of similar length; with one text, one thread.
 
     Its sines of positions have other frequencies than those of the other engines, see `peers/marian_nmt.py`.
     """
 
-    name: str
-    directory: ModelDirectory
-    folder: Path
-    precision: str
-    settings: tuple[int, ...]
-    alone: bool
     unit: str = "sentences"
 
     def __post_init__(self):

@@ -28,7 +28,7 @@ class Section(BaseModel):
 
         They are read when somebody asks. What pydantic does for it takes longer than all the rest of a section.
         """
-        file = Path(sys.modules[cls.__module__].__file__ or "")
+        file = Path(getattr(sys.modules[cls.__module__], "__file__", None) or "")
         if not file.is_file():
             return {}
         nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))

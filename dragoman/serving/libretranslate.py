@@ -54,7 +54,10 @@ TRANSLATE = body(
         "format": TEXT | {"enum": ["text", "html"], "default": "text"},
         "alternatives": {"type": "integer", "minimum": 0, "default": 0},
         "keep": {"type": "array", "items": TEXT},
-        **{name: SEARCH[name] | {"description": DecodingConfig.descriptions()[name]} for name in sorted(OPTIONS)},
+        **{
+            name: SEARCH[name] | {"description": DecodingConfig.descriptions().get(name, "")}
+            for name in sorted(OPTIONS)
+        },
         "similar": {"type": "integer", "minimum": 0, "default": 0},
         "stream": {"type": "boolean", "default": False},
         "api_key": TEXT,

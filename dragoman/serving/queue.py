@@ -367,7 +367,8 @@ class TranslationQueue:
     def _make_batch(self, lane: _Lane) -> list[QueuedUnit]:
         """Take the units of a lane's next batch from the requests that wait: of short ones, or of each in turn."""
         requests = self._requests_for(lane)
-        idle_lanes = sum(not lane.units for lane in self._batch_lanes)
+        # Those for which nothing of it is do not count: what needs torch has one lane, and all of it.
+        idle_lanes = sum(not other.units and bool(self._requests_for(other)) for other in self._batch_lanes) or 1
         share = -(-sum(unit.cost for request in requests for unit in request.waiting) // idle_lanes)
         batch = [] if self._last_batch_was_short else _units_of_short(requests, min(self._batch_size // 2, share))
         self._last_batch_was_short = bool(batch)

@@ -287,6 +287,7 @@ def test_what_does_not_compute_in_threads_has_one_lane(lanes):
     alone.go_on.set()
     assert [texts_of(future) for future in futures] == [[f"T{number}"] for number in range(9)]
     assert alone.counter["most"] == 1
+    assert len(alone.batches) <= 2  # no share of what waits is left for lanes that could not take it
 
 
 def test_lanes_split_many_requests_once(lanes):
