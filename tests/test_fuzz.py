@@ -28,7 +28,8 @@ from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.section import section_in
 from dragoman.config.settings import parse_settings
-from dragoman.data.bitext import Bitext, open_corpora
+from dragoman.data.bitext import Bitext
+from dragoman.data.corpora import open_corpora
 from dragoman.data.readers.registry import FORMATS
 from dragoman.documents.registry import translate_document
 from dragoman.errors import DataError, UnverifiedModel, UsageError

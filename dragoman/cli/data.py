@@ -46,7 +46,7 @@ def check(
     words = [*(arguments or ()), columns]
     files, settings = files_and_settings("data check", words, required=False, valid=valid, test=test)
     from dragoman.config.settings import setting, spelled
-    from dragoman.data.bitext import open_corpora, open_held_out
+    from dragoman.data.corpora import open_corpora, open_held_out
     from dragoman.data_check import by_languages
     from dragoman.data_check import check as check_data
     from dragoman.runs.plan import choose_data

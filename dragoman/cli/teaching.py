@@ -109,7 +109,7 @@ def back_translate(
         raise UsageError("--reverse and --ratio are for sentences without translations; name some with --monolingual.")
     if reverse:
         check_model(reverse)
-    from dragoman.data.bitext import open_corpora
+    from dragoman.data.corpora import open_corpora
     from dragoman.formats.text_files import open_input
     from dragoman.runs.plan import build_config_with_pairs
 

@@ -3,31 +3,22 @@
 A corpus is never held in memory; every pass reads its files again.
 """
 
-from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import compress, islice, starmap
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
-from dragoman.data.filtering import HELD_OUT, REPEATED, CleaningReport, Seen, reason_to_drop
+from dragoman.config.data import CleaningConfig
+from dragoman.data.blocks import CorpusFacts, Describe, blocks, copies, judge_block
+from dragoman.data.filtering import REPEATED, CleaningReport, Seen
 from dragoman.data.readers.registry import ResolvedCorpus, find
 from dragoman.data.readers.types import Entry, Numbered, Pair, ReaderOptions, Skipped
 from dragoman.errors import DataError
 from dragoman.system.urls import file_stamp
-from dragoman.text.characters import cut_label, normalised, sentence_hash, share
-from dragoman.text.identification import check_identifiable
+from dragoman.text.characters import sentence_hash
 from dragoman.text.labels import label, languages_in, only
 from dragoman.text.language_codes import Languages
-
-CHARACTERS_AT_ONCE = 500_000
-"""Characters in a block of entries. One block for each core, and its tokens, must fit into memory."""
-Piece = TypeVar("Piece", bound=Entry)
-Describe = Callable[[Pair, int], Any]
-"""Function that turns a pair and the number of its corpus into whatever the caller wants to keep."""
 
 
 class Bitext:
@@ -136,30 +127,6 @@ class Corpus(NamedTuple):
         return self.bitext.source_language, self.bitext.target_language
 
 
-class CorpusFacts(NamedTuple):
-    """Facts about a corpus that the cleaning of its blocks needs; sent to other processes with each block."""
-
-    number: int
-    languages: Languages
-    weight: float
-    label: str | None
-
-
-class JudgedBlock(NamedTuple):
-    """Result of cleaning a block of entries on its own; which of its pairs repeat earlier ones is not known yet."""
-
-    corpus: int
-    """Number of the corpus that the block is from."""
-    dropped: Counter[str]
-    """Entries that are left out, by reason."""
-    hashes: array
-    """Hash of each pair that is not left out."""
-    counts: list[int]
-    """How often each of these pairs occurs in an epoch."""
-    descriptions: list[Any]
-    """Result of `Describe` for each of these pairs."""
-
-
 class CleanedBitext(Bitext):
     """One corpus or several, cleaned, one after the other; `report` counts the last pass that reached the end."""
 
@@ -216,7 +183,7 @@ class CleanedBitext(Bitext):
         """
         drops_repeated = self.rules is not None and self.rules.drop_repeated
         jobs = islice(self._jobs(), finished_blocks, None)
-        for block in map_jobs(partial(_judge_block, describe, self.rules, self._held_out), jobs):
+        for block in map_jobs(partial(judge_block, describe, self.rules, self._held_out), jobs):
             while len(report.sizes) <= block.corpus:  # the first block of a corpus: pairs repeat within one only
                 report.sizes.append(0)
                 seen = Seen()
@@ -239,151 +206,3 @@ class CleanedBitext(Bitext):
             facts = CorpusFacts(number, corpus.languages, corpus.weight, corpus.label)
             for block in blocks(entry for _, entry in corpus.bitext.entries()):
                 yield facts, block
-
-
-def _judge_block(
-    describe: Describe,
-    rules: CleaningConfig | None,
-    held_out: frozenset[bytes],
-    corpus: CorpusFacts,
-    entries: list[Entry],
-) -> JudgedBlock:
-    """Normalise the entries of a block, and drop those that are no pairs, break the rules or are held out."""
-    judged = JudgedBlock(corpus.number, Counter(), array("q"), [], [])
-    for entry in entries:
-        if isinstance(entry, Skipped):
-            judged.dropped[entry.reason] += 1
-            continue
-        source, target = entry
-        prefix = corpus.label
-        if prefix is None:
-            prefix, source = cut_label(source)
-        source, target = normalised(source), normalised(target)
-        languages = languages_in(prefix) if prefix else corpus.languages
-        reason = reason_to_drop(source, target, rules, languages)
-        if reason is None and held_out and sentence_hash(source) in held_out:
-            reason = HELD_OUT
-        if reason:
-            judged.dropped[reason] += 1
-            continue
-        pair = prefix + source, target
-        judged.hashes.append(hash(pair))
-        judged.counts.append(copies(pair, corpus.weight))
-        judged.descriptions.append(describe(pair, corpus.number))
-    return judged
-
-
-def blocks(entries: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Consecutive entries or pairs, with about `CHARACTERS_AT_ONCE` characters.
-
-    A new block begins where the characters of all entries so far pass a multiple of that.
-    """
-    block: list[Piece] = []
-    size, number = 0, 0
-    for entry in entries:
-        size += 1 if isinstance(entry, Skipped) else len(entry[0]) + len(entry[1])
-        if size // CHARACTERS_AT_ONCE > number:
-            if block:
-                yield block
-            block, number = [], size // CHARACTERS_AT_ONCE
-        block.append(entry)
-    if block:
-        yield block
-
-
-class _ConfiguredCorpus(NamedTuple):
-    """A corpus of a config, opened."""
-
-    config: CorpusConfig
-    bitext: OpenedBitext
-    languages: Languages | None
-    """Source and target language of its pairs, unless they have labels; None if nothing tells them."""
-
-    def label(self, labelled: bool) -> str | None:
-        """The `Corpus.label`, which is "" unless corpora are `labelled`.
-
-        Raises `DataError` if it needs one, but its languages are not known.
-        """
-        if self.config.language_column is not None:
-            return None
-        if not labelled:
-            return ""
-        if not self.languages:
-            raise DataError(
-                f"{self.bitext.name} does not say its languages; set `languages` of its corpus, or data.languages."
-            )
-        return label(*self.languages)
-
-
-def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
-    """All pairs that a config names, to be cleaned by its rules; the first corpus tells the languages of the others.
-
-    If there are several pairs of languages, or if that is wanted, sources are labelled with them.
-    """
-    languages: Languages | None = data.languages
-    opened: list[_ConfiguredCorpus] = []
-    for config in data.sources:
-        bitext = _open(data, config, [config.source, config.target], config.languages or languages)
-        languages = languages or bitext.languages
-        opened.append(_ConfiguredCorpus(config, bitext, config.languages or languages))
-    if len({corpus.languages for corpus in opened}) > 1 or any(corpus.config.language_column for corpus in opened):
-        labelled = True
-    corpora = [Corpus(corpus.bitext, corpus.config.weight, corpus.label(labelled)) for corpus in opened]
-    if data.cleaning.check_languages:
-        for corpus in corpora:
-            check_identifiable(corpus.languages if corpus.label is not None else (), corpus.bitext.name)
-    return CleanedBitext(corpora, data.cleaning)
-
-
-def open_held_out(data: DataConfig, languages: Languages | None, *, labelled: bool = False) -> dict[str, Bitext]:
-    """The pairs to validate on, `valid`, and to test on, `test`, as far as a config names files of them.
-
-    `languages` are those of the training pairs, and `labelled` tells whether these have labels.
-    """
-    parts: dict[str, Bitext] = {}
-    for part in ("valid", "test"):
-        corpora: list[Corpus] = []
-        for files, config in data.held_out_files(part):
-            own_languages = config.languages or data.languages or languages
-            bitext = _open_held_out(data, config, files, own_languages)
-            opened = _ConfiguredCorpus(config, bitext, own_languages)
-            corpora.append(Corpus(bitext, label=opened.label(labelled)))
-        if len(corpora) == 1 and not labelled:
-            parts[part] = corpora[0].bitext
-        elif corpora:
-            parts[part] = CleanedBitext(corpora)
-    return parts
-
-
-def _open_held_out(
-    data: DataConfig, config: CorpusConfig, files: list[str], languages: Languages | None
-) -> OpenedBitext:
-    """Open held-out files of a corpus by its columns, or, where they have others, by what these hold."""
-    if config.columns and len(files) == 1:
-        with suppress(DataError):
-            return _open(data, config, files, languages)
-    return _open(data, config.model_copy(update={"columns": None}), files, languages)
-
-
-def _open(
-    data: DataConfig, config: CorpusConfig, files: Sequence[str | None], languages: Languages | None
-) -> OpenedBitext:
-    """Open one or two files as the config of their corpus says."""
-    return Bitext.open(
-        *files,
-        languages=languages,
-        columns=config.columns,
-        language_column=config.language_column,
-        replace_bad_bytes=data.replace_bad_bytes,
-    )
-
-
-def copies(pair: Pair, weight: float) -> int:
-    """How often a pair occurs in an epoch: of weight 2.25, one pair in four three times and the others twice.
-
-    Which ones follows from the pair alone.
-    """
-    whole = int(weight)
-    if whole == weight:
-        return whole
-    return whole + (share(pair, "copies") < weight - whole)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dragoman.config.run import RunConfig
-from dragoman.data.bitext import Bitext, CleanedBitext, Corpus, copies
+from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
+from dragoman.data.blocks import copies
 from dragoman.data.pair_file import PairFile
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import Splits, default_held_out, split

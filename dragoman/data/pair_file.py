@@ -19,7 +19,9 @@ from typing import IO, NamedTuple
 
 from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig
-from dragoman.data.bitext import Bitext, CleanedBitext, copies, open_held_out
+from dragoman.data.bitext import Bitext, CleanedBitext
+from dragoman.data.blocks import copies
+from dragoman.data.corpora import open_held_out
 from dragoman.data.filtering import CleaningReport, Seen
 from dragoman.data.journal import CleaningProgress, Journal
 from dragoman.data.readers.types import Pair

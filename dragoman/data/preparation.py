@@ -11,7 +11,8 @@ from typing import Self
 
 from dragoman.config.run import RunConfig
 from dragoman.data.batching import TokenBatches, TokenStore
-from dragoman.data.bitext import Bitext, CleanedBitext, open_held_out
+from dragoman.data.bitext import Bitext, CleanedBitext
+from dragoman.data.corpora import open_held_out
 from dragoman.data.encoding import Encoder, TextTools, masked
 from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs

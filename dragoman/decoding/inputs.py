@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.errors import DataError, UsageError, shortened
 
 
@@ -66,3 +67,13 @@ def checked_languages(languages: Any) -> tuple[str | None, str | None]:
             "None for the one that the model knows."
         )
     return languages[0], languages[1]
+
+
+def one_prefix_each(texts: Sequence[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:
+    """The prefix of each text."""
+    if prefixes is None:
+        return [config.prefix] * len(texts)
+    prefixes = list(checked_texts(prefixes, name="prefixes"))
+    if len(prefixes) != len(texts):
+        raise UsageError(f"There are {len(prefixes)} prefixes for {len(texts)} sentences; give one for each.")
+    return prefixes

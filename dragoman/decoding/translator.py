@@ -1,7 +1,6 @@
 """Sentences in, translations out: in order, any number of them, batched by length."""
 
 import copy
-import time
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +18,12 @@ from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by_length
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
-from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts
+from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.search import Hypothesis, length_limit
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
+from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, windows
 from dragoman.errors import SentenceCut, UsageError
 from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
@@ -35,10 +35,6 @@ PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
 SHORT_PREFIX = 6
 """Characters of a prefix, each of four tokens at most, that every translation has room for."""
-WINDOW_CHARACTERS = 2**20
-"""Most characters of the texts that a window buffers. A longer text is translated by itself."""
-WINDOW = 2048
-"""Most texts that are read before they are translated."""
 File = str | PathLike[str]
 
 
@@ -231,7 +227,7 @@ class Translator(metaclass=_HintsAtOurNames):
         self, texts: Sequence[str], config: DecodingConfig, prefixes: Sequence[str] | None = None
     ) -> list[Translation]:
         """What `translate` does, for callers that show the `warning` of each translation themselves."""
-        prefixes = _one_for_each(texts, prefixes, config)
+        prefixes = one_prefix_each(texts, prefixes, config)
         self._check_prefixes(texts, prefixes)
         splitter, translate = self._splitter(config), partial(self.translate_units, config=config)
         return translate_texts(texts, prefixes, splitter, translate, config=config)
@@ -249,34 +245,15 @@ class Translator(metaclass=_HintsAtOurNames):
         The first text is translated as soon as it has been read. As long as texts are read faster than they are
         translated, more are taken together each time, up to `window`.
         """
-        _check_window(window)
-        return self._streamed(checked_texts(texts), self.search_options(config, options), window)
+        check_window(window)
+        config = self.search_options(config, options)
 
-    def _streamed(self, texts: Iterable[str], config: DecodingConfig, window: int) -> Iterator[Translation]:
-        """The translations of `stream`. Each time twice as many texts are taken together, or one if reading is slow."""
-        waiting: list[str] = []
-        characters, num_done, group_size = 0, 0, 1
-
-        def translated() -> list[Translation]:
-            translations = self.translate_quietly(waiting, config)
-            _warn_of_cuts(translations, first=num_done, stacklevel=4)
+        def translated(together: list[str], first: int) -> list[Translation]:
+            translations = self.translate_quietly(together, config)
+            _warn_of_cuts(translations, first=first, stacklevel=4)
             return translations
 
-        begun = time.monotonic()
-        for text in texts:
-            waiting.append(text)
-            characters += len(text)
-            if len(waiting) < group_size and characters <= WINDOW_CHARACTERS:
-                continue
-            read = time.monotonic()
-            translations = translated()
-            is_read_slowly = read - begun > time.monotonic() - read
-            group_size = 1 if is_read_slowly else min(2 * group_size, window)
-            num_done += len(waiting)
-            waiting, characters = [], 0
-            yield from translations
-            begun = time.monotonic()
-        yield from translated()
+        return in_growing_windows(checked_texts(texts), window, translated)
 
     def translate_windows(
         self, texts: Iterable[str | None], config: DecodingConfig, *, window: int = WINDOW
@@ -285,17 +262,9 @@ class Translator(metaclass=_HintsAtOurNames):
 
         None among the texts means that there are no more for now: the ones before it are translated at once.
         """
-        _check_window(window)
-        waiting: list[str] = []
-        characters = 0
-        for text in texts:
-            if text is not None:
-                waiting.append(text)
-                characters += len(text)
-            if waiting and (text is None or len(waiting) == window or characters > WINDOW_CHARACTERS):
-                yield from self.translate_quietly(waiting, config)
-                waiting, characters = [], 0
-        yield from self.translate_quietly(waiting, config)
+        check_window(window)
+        for together in windows(texts, window):
+            yield from self.translate_quietly(together, config)
 
     def search(
         self,
@@ -308,7 +277,7 @@ class Translator(metaclass=_HintsAtOurNames):
         """All hypotheses of each sentence, best first; a blank sentence has one without tokens."""
         config = self.search_options(config, options)
         sentences = list(checked_texts(sentences))
-        return self._search(self._inputs(sentences, _one_for_each(sentences, prefixes, config), config), config)
+        return self._search(self._inputs(sentences, one_prefix_each(sentences, prefixes, config), config), config)
 
     def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
         """How probable the model finds the target of each pair of texts, in the order given.
@@ -346,7 +315,7 @@ class Translator(metaclass=_HintsAtOurNames):
 
         `translate_units` translates them.
         """
-        prefixes = _one_for_each(texts, prefixes, config)
+        prefixes = one_prefix_each(texts, prefixes, config)
         self._check_prefixes(texts, prefixes)
         return Units.of(texts, prefixes, self._splitter(config))
 
@@ -500,11 +469,6 @@ def _loader(device: str) -> Callable[[Path], Directory]:
     return partial(ModelDirectory.load, device=device)
 
 
-def _check_window(window: int) -> None:
-    if window < 1:
-        raise UsageError(f"`window` is {window}; give at least 1 text.")
-
-
 def _warn_of_cuts(translations: Iterable[Translation], *, first: int = 0, stacklevel: int = 3) -> None:
     """Warn of texts that were cut, by their index; that of the first translation is `first`.
 
@@ -521,13 +485,3 @@ def _with_different_texts(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     for candidate in candidates:
         first.setdefault(candidate.text, candidate)
     return list(first.values())
-
-
-def _one_for_each(texts: Sequence[str], prefixes: Sequence[str] | None, config: DecodingConfig) -> Sequence[str]:
-    """The prefix of each text."""
-    if prefixes is None:
-        return [config.prefix] * len(texts)
-    prefixes = list(checked_texts(prefixes, name="prefixes"))
-    if len(prefixes) != len(texts):
-        raise UsageError(f"There are {len(prefixes)} prefixes for {len(texts)} sentences; give one for each.")
-    return prefixes

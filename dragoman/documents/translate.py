@@ -13,7 +13,9 @@ from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Code, Content, Document, FormatError, Segment, has_words
-from dragoman.documents.inline import Projection, Span, lacking, take_out, without_surplus
+from dragoman.documents.inline import Span, take_out
+from dragoman.documents.literals import lacking, without_surplus
+from dragoman.documents.projection import Projection
 from dragoman.text.tokenizers.placeholders import literal_spans
 
 

@@ -113,16 +113,19 @@ def _cross_entropies(score: Callable, pairs: list[Pair]) -> list[float]:
         return _cross_entropies(score, pairs[:half]) + _cross_entropies(score, pairs[half:])
 
 
-def keep_best(pairs: PairFile, config: RunConfig, *, near: Path, tell: Callable[[str], None]) -> PairFile:
-    """A new file, on the disk of `near`, without the training pairs that score worst; closes `pairs`.
+def best_pairs(pairs: PairFile, config: RunConfig, *, near: Path, tell: Callable[[str], None]) -> PairFile:
+    """The pairs without the training pairs that `data.cleaning.models` score worst, or as they are without models.
 
-    The share `data.cleaning.keep` of the training pairs is kept. Held-out pairs are neither scored nor left out, so
-    that the trained model is evaluated on all kinds of pairs. Takes 4 bytes a pair; `tell` is called with the progress.
+    The share `data.cleaning.keep` of the training pairs is kept, in a new file on the disk of `near`, and `pairs` is
+    closed. Held-out pairs are neither scored nor left out, so that the trained model is evaluated on all kinds of
+    pairs. Takes 4 bytes a pair; `tell` is called with the progress.
     """
+    if config.data.cleaning.models is None:
+        return pairs
     from dragoman.data.preparation import split_off  # which loads torch
 
     held_out = split_off(pairs, config).train.held_out
-    scores = _scores(pairs.without(held_out), config, tell)
+    scores = _scores(pairs.without(held_out), config.data.cleaning.models, config.data.max_length, tell)
     worst_kept = min(len(scores) - 1, len(scores) - round(config.data.cleaning.keep * len(scores)))
     limit = np.partition(scores, worst_kept)[worst_kept]
     best = pairs.only(_best_lines(pairs, held_out, scores >= limit), near)
@@ -141,15 +144,14 @@ def _best_lines(pairs: PairFile, held_out: Collection[str], is_kept: np.ndarray)
             yield line
 
 
-def _scores(pairs: PairFile, config: RunConfig, tell: Callable[[str], None]) -> np.ndarray:
+def _scores(pairs: PairFile, models: tuple[str, str], max_length: int, tell: Callable[[str], None]) -> np.ndarray:
     """The score of each line, computed by one process a core, or on the GPU."""
-    models = config.data.cleaning.models or ("", "")
-    scorer = Scorer(models, (pairs.source_language, pairs.target_language), MOST_BYTES * config.data.max_length)
+    scorer = Scorer(models, (pairs.source_language, pairs.target_language), MOST_BYTES * max_length)
     map_jobs = map_on_cores if scorer.forward.device == "cpu" else starmap
     scores = array("f")
     for chunk in map_jobs(scorer, _chunks(pairs)):
         scores.extend(chunk)
-        tell(f"{len(scores):,} of about {pairs.counts.pairs:,}")
+        tell(f"two models have scored {len(scores):,} of about {pairs.counts.pairs:,}")
     return np.frombuffer(scores, np.float32)
 
 

@@ -22,14 +22,6 @@ INLINE void store_bytes(uint8_t *to, Integers x) {
     _mm_storel_epi64((__m128i *)to, _mm_packus_epi16(words, words));
 }
 
-typedef __m256i Mask;
-
-INLINE Mask first(Size count) { return (Mask)((Integers){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)count); }
-
-INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm256_maskload_ps(from, there); }
-
-INLINE void store_masked(float *to, Mask there, Vector x) { _mm256_maskstore_ps(to, there, (__m256)x); }
-
 /* The sums of four vectors. */
 INLINE Four four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m256 all_four = _mm256_hadd_ps(_mm256_hadd_ps((__m256)a, (__m256)b), _mm256_hadd_ps((__m256)c, (__m256)d));
@@ -45,8 +37,9 @@ INLINE Vector top_of_keys(Vector x) { return most(x, turned(x)); }
 INLINE Vector sum_of_keys(Vector x) { return x + turned(x); }
 
 INLINE float top_of(Vector x) {
-    Vector top = top_of_keys(x);
-    return fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3]));
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128((__m256)x), _mm256_extractf128_ps((__m256)x, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
 INLINE float sum_of(Vector x) {

@@ -106,12 +106,11 @@ INLINE void quantise(const float *x, uint8_t *to, float *scale, Size width) {
 INLINE void finish(const Integers *sums, const float *scales, const Linear *l, Size at, float *out, Size stride,
                    int add, const int rows) {
     Vector scale = load(l->scale, at, 0), bias = load(l->bias, at, 0);
-    Mask there = first(l->outputs - at);
     FOR_ROWS(r) {
-        float *to = out + r * stride + at;
+        float *to = out + r * stride;
         Vector y = __builtin_convertvector(sums[r], Vector) * (scale * scales[r]) + bias;
-        if (add) y += load_masked(to, there);
-        store_masked(to, there, y);
+        if (add) y += load_before(to, at, l->outputs, 0, 0.0f);
+        store_before(to, at, l->outputs, y, 0);
     }
 }
 

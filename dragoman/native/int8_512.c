@@ -14,14 +14,6 @@ INLINE void store_bytes(uint8_t *to, Integers x) {
     _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8((__m512i)x));
 }
 
-typedef __mmask16 Mask;
-
-INLINE Mask first(Size count) { return count < LANES ? (1 << count) - 1 : 0xffff; }
-
-INLINE Vector load_masked(const float *from, Mask there) { return (Vector)_mm512_maskz_loadu_ps(there, from); }
-
-INLINE void store_masked(float *to, Mask there, Vector x) { _mm512_mask_storeu_ps(to, there, (__m512)x); }
-
 /* The sums of four vectors. */
 INLINE Four four_sums(Vector a, Vector b, Vector c, Vector d) {
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));

@@ -23,15 +23,6 @@ INLINE void store_bytes(uint8_t *to, Integers x) {
     for (int i = 0; i < LANES; i++) to[i] = (uint8_t)x[i];
 }
 
-/* So many lanes, the first ones. */
-typedef Size Mask;
-
-INLINE Mask first(Size count) { return count < LANES ? count : LANES; }
-
-INLINE Vector load_masked(const float *from, Mask there) { return load_before(from, 0, there, 0, 0.0f); }
-
-INLINE void store_masked(float *to, Mask there, Vector x) { store_before(to, 0, there, x, 0); }
-
 /* The sums of four vectors. */
 INLINE Four four_sums(Vector a, Vector b, Vector c, Vector d) {
 #ifdef __aarch64__
@@ -47,6 +38,6 @@ INLINE Vector top_of_keys(Vector x) { return x; }
 
 INLINE Vector sum_of_keys(Vector x) { return x; }
 
-INLINE float top_of(Vector x) { return fmaxf(fmaxf(x[0], x[1]), fmaxf(x[2], x[3])); }
+INLINE float top_of(Vector x) { return largest(x); }
 
 INLINE float sum_of(Vector x) { return (x[0] + x[1]) + (x[2] + x[3]); }

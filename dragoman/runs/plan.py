@@ -7,7 +7,8 @@ from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import Settings, merged, spelled
-from dragoman.data.bitext import Bitext, OpenedBitext, open_corpora, open_held_out
+from dragoman.data.bitext import Bitext, OpenedBitext
+from dragoman.data.corpora import open_corpora, open_held_out
 from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder

@@ -9,7 +9,7 @@ from dragoman.config.settings import Settings
 from dragoman.data.journal import CLEANING, Journal
 from dragoman.data.prepared_folder import CONFIG, COUNTS, ORIGIN, PreparedFolder, origin
 from dragoman.errors import UsageError
-from dragoman.evaluation.agreement import keep_best
+from dragoman.evaluation.agreement import best_pairs
 from dragoman.runs.plan import build_config_with_pairs, plan_pairs
 from dragoman.storage.run_directory import refuse_to_overwrite
 from dragoman.system.atomic import naming, write_file
@@ -47,8 +47,7 @@ def prepare_folder(
         from dragoman.data.preparation import prepare  # which loads torch
 
         write_sealed(path / ORIGIN, wanted_origin)
-        if config.data.cleaning.models:
-            pairs = keep_best(pairs, config, near=path, tell=tell)
+        pairs = best_pairs(pairs, config, near=path, tell=tell)
         prepare(pairs, config, path)
         pairs.close()
         write_sealed(path / COUNTS, [pairs.counts.pairs, pairs.counts.tokens])

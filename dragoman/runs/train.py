@@ -20,7 +20,7 @@ from dragoman.data.preparation import PreparedData, prepare
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
 from dragoman.data_check import training_warnings
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
-from dragoman.evaluation.agreement import keep_best
+from dragoman.evaluation.agreement import best_pairs
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
@@ -151,14 +151,12 @@ def _prepare_data(
 ) -> None:
     """Fill the folder `run/data`, from pairs or from a folder in which they are prepared already."""
     base_tools = _copy_base_model(config, directory) if config.finetune.model else None
-    if config.data.cleaning.models and isinstance(pairs, PairFile):
-        with listener.status("Scoring pairs with two models") as tell:
-            pairs = keep_best(pairs, config, near=directory.data, tell=tell)
-    with listener.status("Splitting, training the tokenizer, writing token ids"):
+    with listener.status("Splitting, training the tokenizer, writing token ids") as tell:
         if isinstance(pairs, PreparedFolder):
             pairs.check()
             pairs.place(directory.data)
         else:
+            pairs = best_pairs(pairs, config, near=directory.data, tell=tell)
             prepare(pairs, config, directory.data, kept=base_tools)
             pairs.close()
             write_file(directory.data / STATES, json.dumps(file_states(config)).encode())

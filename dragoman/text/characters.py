@@ -47,7 +47,7 @@ def has_words(text: str) -> bool:
 
 def has_letters(text: str) -> bool:
     """Whether a text has a letter that may be a word or a part of one."""
-    return any(letter.isalpha() and letter not in NO_WORDS for letter in _LETTER.findall(text))
+    return any(letter[0].isalpha() and letter[0] not in NO_WORDS for letter in _LETTER.finditer(text))
 
 
 def well_formed(text: str) -> str:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import TokenBatches
+from dragoman.training.ending import last_step, minutes_limit, patience_limit, plan_decay, steps_in
 from dragoman.training.progress import Progress
-from dragoman.training.schedule import last_step, learning_rate, minutes_limit, patience_limit, plan_decay, steps_in
+from dragoman.training.schedule import learning_rate
 
 FIRST_VALIDATION = 50, 200
 """Earliest and latest step of the first validation, if the config leaves it open; within these it is after two

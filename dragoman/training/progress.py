@@ -6,7 +6,7 @@ from typing import Any
 
 from dragoman.data.batching import Position
 from dragoman.training.advice import LossMonitor
-from dragoman.training.schedule import Plan
+from dragoman.training.ending import Plan
 
 
 @dataclass

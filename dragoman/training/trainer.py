@@ -26,13 +26,13 @@ from dragoman.storage.model_directory import copy_weights
 from dragoman.system.device import choose_precision
 from dragoman.system.ranks import ALONE, Ranks, unsharded
 from dragoman.training.averaging import MovingAverage, average_weights
+from dragoman.training.ending import Plan, admits_more
 from dragoman.training.executors import Executor
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.parallel import build_parallel_executor
 from dragoman.training.progress import Progress
 from dragoman.training.saving import Saver, Tensors
-from dragoman.training.schedule import Plan, admits_more
 from dragoman.training.stability import (
     BAD_STEPS,
     count_bad_step,

@@ -117,7 +117,7 @@ def test_arbitrary_bytes_are_one_pair_a_line_or_a_data_error(tmp_path: Path, con
 
 @pytest.mark.slow
 def test_a_pass_needs_no_memory_for_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.data.bitext.CHARACTERS_AT_ONCE", 4_999)
+    monkeypatch.setattr("dragoman.data.blocks.CHARACTERS_AT_ONCE", 4_999)
     lines = (f"sentence number {number}\tphrase numéro {number}" for number in range(20_011))
     file = write(tmp_path / "a.tsv.gz", tsv(*lines))
     train = split(Bitext.open(file).cleaned(), valid=5, test=3, seed=1).train

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.data import DataConfig
-from dragoman.data.bitext import open_corpora, open_held_out
+from dragoman.data.corpora import open_corpora, open_held_out
 from dragoman.data.readers.two_files import UnequalFiles
 from dragoman.errors import DataError
 from tests.data.readers.files import write

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from dragoman.config.data import CleaningConfig, DataConfig
-from dragoman.data.bitext import Bitext, open_corpora
+from dragoman.data.bitext import Bitext
 from dragoman.data.builtin.grammar import generate
+from dragoman.data.corpora import open_corpora
 from dragoman.data.filtering import Seen, reason_to_drop
 from dragoman.errors import DataError
 

@@ -10,9 +10,11 @@ import pytest
 from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import parse_settings
-from dragoman.data import bitext, pair_file, preparation
-from dragoman.data.bitext import Bitext, copies, open_corpora
+from dragoman.data import blocks, pair_file, preparation
+from dragoman.data.bitext import Bitext
+from dragoman.data.blocks import copies
 from dragoman.data.builtin.grammar import generate
+from dragoman.data.corpora import open_corpora
 from dragoman.data.encoding import Encoder
 from dragoman.data.pair_file import write_pairs
 from dragoman.data.preparation import PreparedData, prepare
@@ -182,8 +184,8 @@ def test_tokenizers_learn_from_a_sample_that_does_not_depend_on_the_order(tmp_pa
 
 
 def test_long_sentences_are_read_few_at_a_time(monkeypatch):
-    monkeypatch.setattr(bitext, "CHARACTERS_AT_ONCE", 997)
-    chunks = list(bitext.blocks(PAIRS))
+    monkeypatch.setattr(blocks, "CHARACTERS_AT_ONCE", 997)
+    chunks = list(blocks.blocks(PAIRS))
     assert [pair for chunk in chunks for pair in chunk] == PAIRS
     longest = max(len(source) + len(target) for source, target in PAIRS)
     sizes = [sum(len(source) + len(target) for source, target in chunk) for chunk in chunks]
@@ -236,7 +238,7 @@ def test_a_preparation_that_broke_off_goes_on_after_the_last_piece_to_the_same_b
     ],
 )
 def test_processes_write_the_bytes_that_one_writes(tmp_path: Path, monkeypatch, settings: list[str]):
-    monkeypatch.setattr(bitext, "CHARACTERS_AT_ONCE", 997)
+    monkeypatch.setattr(blocks, "CHARACTERS_AT_ONCE", 997)
     monkeypatch.setattr(pair_file, "BLOCK", 2_003)
     forked: list[int] = []
     monkeypatch.setattr(processes, "Workers", lambda *a, **o: forked.append(a[1]) or Workers(*a, **o))

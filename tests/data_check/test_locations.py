@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.data import CleaningConfig, CorpusConfig, DataConfig
-from dragoman.data.bitext import Bitext, open_corpora, open_held_out
+from dragoman.data.bitext import Bitext
+from dragoman.data.corpora import open_corpora, open_held_out
 from dragoman.data.readers.types import Skipped
 from dragoman.data_check import check, locations
 from dragoman.data_check.locations import Locations

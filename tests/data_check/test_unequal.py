@@ -7,8 +7,8 @@ import pytest
 
 from dragoman.cli import explain
 from dragoman.config.data import DataConfig
-from dragoman.data.bitext import open_corpora
 from dragoman.data.builtin.grammar import generate
+from dragoman.data.corpora import open_corpora
 from dragoman.data.readers.two_files import UnequalFiles
 from tests.data.readers.files import write
 

@@ -67,7 +67,7 @@ def test_more_texts_are_taken_together_as_long_as_they_come_fast(translator: Tra
         return [dragoman.Translation(text, 0.0, 0.0, []) for text in texts]
 
     moments = iter(range(10_000))
-    monkeypatch.setattr("dragoman.decoding.translator.time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr("dragoman.decoding.windows.time", SimpleNamespace(monotonic=lambda: next(moments)))
     monkeypatch.setattr(translator, "translate_quietly", quietly)
     assert [t.text for t in translator.stream(map(str, range(100)), window=16)] == [*map(str, range(100))]
     assert sizes == [1, 2, 4, 8, 16, 16, 16, 16, 16, 5]
@@ -87,10 +87,10 @@ def test_slow_texts_are_translated_one_by_one(translator: Translator, monkeypatc
         sizes.append(len(texts))
         return [dragoman.Translation(text, 0.0, 0.0, []) for text in texts]
 
-    monkeypatch.setattr("dragoman.decoding.translator.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("dragoman.decoding.windows.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(translator, "translate_quietly", quietly)
     assert len(list(translator.stream(slow()))) == len(TEXTS)
-    assert sizes == [1, 1, 1, 1, 1, 0]
+    assert sizes == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("texts", ["abc", ["a", None], ["a", 3.0], {"a": 1}])

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.documents.document import Code
-from dragoman.documents.inline import Projection, take_out
+from dragoman.documents.inline import take_out
+from dragoman.documents.projection import Projection
 
 B, B_END = Code("<b>", "open", "b"), Code("</b>", "close", "b")
 EM, EM_END = Code("<i>", "open", "i"), Code("</i>", "close", "i")

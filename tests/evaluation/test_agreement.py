@@ -45,7 +45,7 @@ def kept(folder: Path, models: list[str], *settings: str, pairs: Iterable[tuple[
     """What is left of pairs after both models have scored them."""
     given = [LANGUAGES, "data.held_out=7", f"data.cleaning.models={json.dumps(models)}", *settings]
     config, bitext = plan(tsv(folder / "pairs.tsv", pairs), settings=given)
-    return agreement.keep_best(bitext, config, near=folder, tell=lambda _: None)
+    return agreement.best_pairs(bitext, config, near=folder, tell=lambda _: None)
 
 
 def lines(pairs: PairFile) -> list[str]:
@@ -96,7 +96,7 @@ def test_weights_stay(tmp_path, models):
     corpora = [{"source": tsv(tmp_path / "a.tsv", NOISY), "weight": 2}]
     given = [LANGUAGES, f"data.corpora={json.dumps(corpora)}", "data.held_out=7"]
     config, pairs = plan(settings=[*given, f"data.cleaning.models={json.dumps(models)}"])
-    twice = agreement.keep_best(pairs, config, near=tmp_path, tell=lambda _: None)
+    twice = agreement.best_pairs(pairs, config, near=tmp_path, tell=lambda _: None)
     assert twice.report.weighted == 2 * once.report.weighted == len(list(twice))
     assert len(lines(twice)) == len(lines(once))
 
@@ -111,8 +111,8 @@ def test_processes_score_as_one_does(tmp_path, models, monkeypatch):
     assert found[0] == found[1]
     config, pairs = plan(tmp_path / "pairs.tsv", settings=["data.held_out=7"])
     config.data.cleaning.models = tuple(models)
-    agreement.keep_best(pairs, config, near=tmp_path, tell=messages.append)
-    assert messages[0] == f"29 of about {len(NOISY)}"
+    agreement.best_pairs(pairs, config, near=tmp_path, tell=messages.append)
+    assert messages[0] == f"two models have scored 29 of about {len(NOISY)}"
 
 
 @pytest.mark.slow

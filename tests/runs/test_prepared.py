@@ -110,9 +110,9 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
 @pytest.mark.parametrize(
     ("dies_in", "call", "kept"),
     [
-        ("dragoman.data.bitext._judge_block", 1, 0),
-        ("dragoman.data.bitext._judge_block", 6, 4),
-        ("dragoman.data.bitext._judge_block", 23, 22),  # in the second corpus
+        ("dragoman.data.bitext.judge_block", 1, 0),
+        ("dragoman.data.bitext.judge_block", 6, 4),
+        ("dragoman.data.bitext.judge_block", 23, 22),  # in the second corpus
         ("dragoman.data.journal.write_sealed", 3, 4),
         ("dragoman.data.preparation._learn_text_tools", 1, 35),
         ("dragoman.data.encoding.Encoder._encoded", 4, 35),
@@ -121,7 +121,7 @@ def test_one_that_broke_off_goes_on_and_no_run_begins_with_it(tmp_path, pairs, f
 def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypatch, dies_in, call, kept):
     """Cleaning in blocks of 997 characters, with a journal after every other, and learning the tokenizer."""
     monkeypatch.setattr(processes, "cores", lambda: 1)
-    monkeypatch.setattr("dragoman.data.bitext.CHARACTERS_AT_ONCE", 997)
+    monkeypatch.setattr("dragoman.data.blocks.CHARACTERS_AT_ONCE", 997)
     monkeypatch.setattr("dragoman.data.pair_file.BLOCK", 2_003)
     monkeypatch.setattr("dragoman.data.pair_file.JOURNAL_EVERY", 2)
     monkeypatch.setattr("dragoman.data.filtering.Seen.RECENT", 31)
@@ -142,7 +142,7 @@ def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypa
     process.start()
     process.join()
     assert process.exitcode == 9
-    judged = calls(monkeypatch, "dragoman.data.bitext._judge_block")
+    judged = calls(monkeypatch, "dragoman.data.bitext.judge_block")
     learnt = calls(monkeypatch, "dragoman.data.preparation._learn_text_tools")
     whole = prepared("whole")
     assert (len(judged), len(learnt)) == (35, 1)

@@ -18,7 +18,7 @@ from dragoman.data.filtering import reason_to_drop
 from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.units import Splitter, join
-from dragoman.documents.inline import lacking, without_surplus
+from dragoman.documents.literals import lacking, without_surplus
 from dragoman.text.characters import normalised
 from dragoman.text.lines import broken_like
 from dragoman.text.sentences import cut, split

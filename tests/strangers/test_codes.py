@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from dragoman.decoding.alignment import word_spans, words
 from dragoman.decoding.translation import Translation
 from dragoman.documents.document import Code, Document, FormatError, Segment
-from dragoman.documents.inline import Projection, take_out
+from dragoman.documents.inline import take_out
+from dragoman.documents.projection import Projection
 from dragoman.documents.translate import Engine, Report, translate_documents
 from dragoman.text.tokenizers.placeholders import literal_spans
 from dragoman.text.tokenizers.tokenizer import Tokenizer

@@ -17,7 +17,8 @@ import yaml
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.glossary import ForbiddenTerms
 from dragoman.documents.document import Code
-from dragoman.documents.inline import Projection, Span
+from dragoman.documents.inline import Span
+from dragoman.documents.projection import Projection
 from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import Engine
 from dragoman.errors import DataError, UsageError

@@ -7,7 +7,7 @@ import pytest
 from dragoman.errors import UsageError
 from dragoman.system import ranks
 from dragoman.training import pacing
-from dragoman.training.schedule import last_step
+from dragoman.training.ending import last_step
 from tests.training.runs import Runs, Watcher, equal, scripted, settings
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")

@@ -11,7 +11,7 @@ from dragoman.config.settings import Settings
 from dragoman.data.preparation import split_off
 from dragoman.data.readers.types import Pair
 from dragoman.errors import DataError, UsageError
-from dragoman.evaluation.agreement import keep_best
+from dragoman.evaluation.agreement import best_pairs
 from dragoman.runs.plan import plan_run
 from dragoman.runs.synthetic.request import ANEW, SyntheticRunRequest
 from dragoman.system.atomic import new_file, new_folder
@@ -94,8 +94,7 @@ def _write_real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable
     config, pairs = plan_run(request.paths, recipe=request.recipe, settings=request.settings, near=folder)
     if pairs.counts.labels:
         raise UsageError("These pairs have several target languages; give those of one.")
-    if config.data.cleaning.models:
-        pairs = keep_best(pairs, config, near=folder.parent, tell=tell)
+    pairs = best_pairs(pairs, config, near=folder.parent, tell=tell)
     name = pairs.name[:LONGEST_NAME]
     notes = []
     if not config.data.held_out_files("test"):

@@ -11,7 +11,7 @@ from dragoman import __version__
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import Settings, merged
 from dragoman.config.training import NO_TEACHER
-from dragoman.data.bitext import open_corpora, open_held_out
+from dragoman.data.corpora import open_corpora, open_held_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.runs.finetune import refuse_new_tokenizers
 from dragoman.runs.plan import build_config_with_pairs
