@@ -308,7 +308,7 @@ class Translator(metaclass=_HintsAtOurNames):
         return len(self._source_ids(text))
 
     def _source_ids(self, text: str) -> list[int]:
-        return self.source_tokenizer.encode(self._preprocessor(text).text)
+        return self.source_tokenizer.encode(self._preprocessor.ahead(text).text)
 
     def units(self, texts: Sequence[str], config: DecodingConfig, *, prefixes: Sequence[str] | None = None) -> Units:
         """The parts of texts that `translate` translates one by one, for callers that choose their order themselves.

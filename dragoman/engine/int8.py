@@ -95,8 +95,11 @@ def compiled(kind: str) -> Any:
     loaded = library.loaded
     if loaded is None or not loaded[f"multiplies_int8_{kind}"]():
         return None
-    functions_of_kind = {name: loaded[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "log_probs")}
-    functions_of_kind["linear"].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
+    functions_of_kind = {
+        name: loaded[f"{name}_{kind}"] for name in ("encode", "decoder_step", "linear", "halves", "log_probs")
+    }
+    for name in ("linear", "halves"):
+        functions_of_kind[name].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer]
     functions_of_kind["log_probs"].argtypes = [Pointer, Size, ctypes.POINTER(LinearStruct), Pointer, Pointer]
     return SimpleNamespace(**functions_of_kind, greatest_weight=COARSEST if kind == "avx2" else GREATEST)
 
@@ -169,6 +172,14 @@ class Int8Linear:
         check(functions.log_probs(x.ctypes.data, len(x), struct, out.ctypes.data, maxima.ctypes.data))
         return ArrayLogProbs(out, maxima)
 
+    def halves(self, x: Float[np.ndarray, "*shape inputs"]) -> Int[np.ndarray, "*shape outputs"]:
+        """The bits of what `__call__` returns, rounded to bfloat16. The number of outputs is a multiple of `LANES`."""
+        x = np.ascontiguousarray(x, np.float32)
+        out = aligned((*x.shape[:-1], self.outputs), np.uint16)
+        rows = x.size // self.inputs
+        check(functions.halves(x.ctypes.data, rows, ctypes.byref(self.struct), out.ctypes.data))
+        return out
+
     def _computed(self, struct: LinearStruct, x: Array) -> Array:
         x = np.ascontiguousarray(x, np.float32)
         out = np.empty((*x.shape[:-1], struct.outputs), np.float32)
@@ -236,7 +247,7 @@ class Int8Engine(ArrayEngine):
     def keys_and_values(self, memory: Float[np.ndarray, "batch src_len d_model"]) -> list[Array]:
         """Keys and values of the memory for each layer of the decoder, in bfloat16: (batch, src_len, 2 * d_model)."""
         layers = range(self.config.num_decoder_layers)
-        return [_bfloat16(self._maps[f"decoder.layers.{index}.cross_attention.memory"](memory)) for index in layers]
+        return [self._maps[f"decoder.layers.{index}.cross_attention.memory"].halves(memory) for index in layers]
 
     def map_of(self, name: str) -> Int8Linear | None:
         """The linear map of this name, if the architecture has it."""
@@ -390,15 +401,6 @@ def _contiguous(x: Array) -> Array:
     copy = aligned(x.shape, np.float32)
     copy[...] = x
     return copy
-
-
-def _bfloat16(x: Array) -> Array:
-    """Numbers rounded to bfloat16, the nearest or of two the even one, as their upper halves."""
-    bits = x.view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    halves = aligned(x.shape, np.uint16)
-    halves[...] = np.where(np.isnan(x), 0x7FC0, rounded)
-    return halves
 
 
 def _address(array: Array | None) -> int | None:

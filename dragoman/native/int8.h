@@ -466,9 +466,22 @@ INLINE int apply(const float *x, Size rows, const Linear *l, float *out, float *
     return failed;
 }
 
-/* Both return 0, or 1 if there is no memory. */
+/* These return 0, or 1 if there is no memory. */
 TARGET int NAMED(linear)(const float *x, Size rows, const Linear *l, float *out) {
     return apply(x, rows, l, out, NULL);
+}
+
+/* As `linear`, with outputs in bfloat16, whose number is a multiple of LANES. */
+TARGET int NAMED(halves)(const float *x, Size rows, const Linear *l, uint16_t *out) {
+    Scratch at = {.wide = space(TILE * l->outputs, sizeof(float))};
+    int failed = at.wide == NULL;
+    for (Size r = 0; !failed && r < rows; r += TILE) {
+        Size tile = rows - r < TILE ? rows - r : TILE, count = tile * l->outputs;
+        failed = apply(x + r * l->inputs, tile, l, at.wide, NULL);
+        for (Size i = 0; i < count; i += LANES) store(out + r * l->outputs, i, load(at.wide, i, 0), 1);
+    }
+    release(at);
+    return failed;
 }
 
 /* `maxima` (rows, blocks of SHARED outputs) receives the highest log-probability of each block. */

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 LIBRARY = Path(__file__).with_name("libkernels.so")
-INTERFACE = 16
+INTERFACE = 17
 """Version of the functions; a library with another number was compiled from other sources."""
 LANES = 16
 """Numbers that kernels read at a time; the width of a head must be a multiple of it."""

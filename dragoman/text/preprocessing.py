@@ -91,6 +91,10 @@ class SourceStyle(BaseModel, extra="forbid"):
             raise DataError(f"{path} does not say how sources are written; copy the model again.") from None
 
 
+MOST_AHEAD, LONGEST_AHEAD = 4096, 1_000
+"""Most sentences that are kept after they were prepared ahead, and most characters of one."""
+
+
 class Preprocessor:
     """Prepares sentences for a model, and restores in translations what preparing took out."""
 
@@ -104,14 +108,27 @@ class Preprocessor:
         self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
         self._masks_placeholders = tokenizer.placeholders
         self._excluded = {*tokenizer.symbols, *style.translated}
+        self._ahead: dict[str, Prepared] = {}
+        """Sentences that were prepared ahead, each until it is asked for."""
 
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
+        if not excluded and (ahead := self._ahead.pop(sentence, None)):
+            return ahead
         label, sentence = self._cut_label(sentence)
         text = with_stop(self._normalised(sentence), self._stop)
         text, capitals = self._truecaser(text)
         prepared = mask(text, self._excluded.union(excluded)) if self._masks_placeholders else Prepared(text)
         return replace(prepared, text=label + prepared.text, capitals=capitals)
+
+    def ahead(self, sentence: str) -> Prepared:
+        """The sentence as it is encoded. It is kept until it is asked for again, as one that is first counted is."""
+        prepared = self(sentence)
+        if len(sentence) <= LONGEST_AHEAD:
+            if len(self._ahead) >= MOST_AHEAD:
+                self._ahead.clear()
+            self._ahead[sentence] = prepared
+        return prepared
 
     def _cut_label(self, sentence: str) -> tuple[str, str]:
         """The label that the tokenizer needs, and the sentence. Raises `UsageError` if it lacks one."""

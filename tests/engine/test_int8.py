@@ -55,6 +55,12 @@ def test_a_part_of_a_product_is_a_part_of_its_result() -> None:
         np.testing.assert_array_equal(linear.part(index, 3)(x), whole[..., 32 * index : 32 * (index + 1)])
 
 
+def test_a_product_in_bfloat16_is_its_result_rounded_to_the_nearest_or_even() -> None:
+    linear, x = Int8Linear(normal(96, 48), normal(96)), normal(5, 27, 48)  # more rows than share a pass
+    rounded = torch.from_numpy(linear(x)).bfloat16().view(torch.uint16).numpy()
+    np.testing.assert_array_equal(linear.halves(x), rounded)
+
+
 @with_each_kind
 def test_a_product_is_near_that_of_the_weights() -> None:
     weight, bias, x = normal(96, 512), normal(96, seed=2), normal(70, 512, seed=3)
