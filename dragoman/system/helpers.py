@@ -85,7 +85,10 @@ class Helpers:
             if self.fork and self._control is None:
                 # Packets, since bytes of two threads could be read as one message.
                 self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                gc.collect()  # else every process would look through the same garbage, and copy its memory
+                # A search for garbage writes to all objects that it looks through, and so copies the memory that the
+                # processes share. What exists now is not looked through any more, here and in the other processes.
+                gc.collect()
+                gc.freeze()
                 self._forker = os.fork()
                 if self._forker == 0:
                     _fork_on_demand(theirs, self._work, self._memory, self._nice)
@@ -218,7 +221,6 @@ def _fork_on_demand(control: socket.socket, work: Callable[..., Any], memory: in
     try:
         _detach(control.fileno())
         os.nice(nice)
-        gc.freeze()  # objects that are shared with the parent need not be looked through
         alive: set[int] = set()
         while True:
             message, connections, _, _ = socket.recv_fds(control, 1 + _PID.size, 1)
