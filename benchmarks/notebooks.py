@@ -134,8 +134,8 @@ def compare_standardised(arguments: argparse.Namespace) -> None:
         sources, references = zip(*directory.pairs("test"), strict=True)
         with Translator(loaded, precision="auto", workers=available_workers()) as translator:
             texts = [translation.text for translation in translator.translate(sources, config.decoding, split=False)]
-        plain = MAIN.compute(Translations(texts, references)).value
-        bare = MAIN.compute(Translations([*map(standardise, texts)], [*map(standardise, references)])).value
+        plain = MAIN.count(Translations(texts, references)).value()
+        bare = MAIN.count(Translations([*map(standardise, texts)], [*map(standardise, references)])).value()
         accuracy = json.loads(directory.evaluation.read_bytes())["token_accuracy"]
         print(f"| {path} | {len(texts):,} | {plain:.1f} | {bare:.1f} | {100 * accuracy:.1f} % |", flush=True)
 

@@ -18,7 +18,7 @@ import typer
 from dragoman import __version__
 
 # These modules register their commands, in the order of the help.
-from dragoman.cli import training, teaching, interop, translation, serving, inspection, plot, data, doctor  # noqa: F401  # isort: skip
+from dragoman.cli import training, teaching, interop, translation, evaluation, serving, inspection, plot, data, doctor  # noqa: F401  # isort: skip
 from dragoman.cli.app import CommandLineError
 from dragoman.cli.options import Option, app
 from dragoman.errors import (

@@ -73,7 +73,7 @@ def check_decoding(model: Path, options: dict[str, Any]) -> "DecodingConfig":
 
 def open_pairs(
     context: "Context",
-    model: Path,
+    model: Path | None,
     arguments: Iterable[str | None],
     *,
     ensemble: Sequence[Path] | None,
@@ -81,12 +81,14 @@ def open_pairs(
     wanted: tuple[str | None, str | None] = (None, None),
 ) -> "Bitext":
     """The pairs to score with a model, in the `wanted` languages (source and target), by default those of the model.
+    Without a model, they are for translations that are there already.
 
     Raises for models, sentence pairs (of a large file: the first ones) or an output that cannot be used, and warns of
     entries that are no pairs.
     """
     paths, settings = files_and_settings(context.info_name, arguments)
-    check_model(model, paths, ensemble=ensemble)
+    if model:
+        check_model(model, paths, ensemble=ensemble)
     from dragoman.data.bitext import Bitext
     from dragoman.data.readers.tsv import NAMES
     from dragoman.data.readers.types import Skipped
@@ -95,7 +97,8 @@ def open_pairs(
 
     data = choose_data(paths, settings=settings)
     refuse_others(context.info_name, settings, READING)
-    wanted = check_languages(model, *wanted, required=False)
+    if model:
+        wanted = check_languages(model, *wanted, required=False)
     bitext = Bitext.open(
         *paths,
         languages=data.languages or languages_for(model, wanted),
@@ -113,8 +116,8 @@ def open_pairs(
         context.display().warn(f"{name} {bitext.remark}")
     for reason, count in skipped.items():
         context.display().warn(f"{name}: {count:,} left out, which are no pairs ({reason}).")
-    if data.language_column is not None:
-        return bitext  # the column has labelled each pair with its languages
+    if model is None or data.language_column is not None:
+        return bitext  # a column of languages has labelled each pair
     return as_read_by(model, bitext, wanted)
 
 

@@ -316,7 +316,7 @@ def compare(
 
 def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
     """Print the figures of runs as a table, or as JSON."""
-    from dragoman.report.comparison import differing_settings, remarks, setting_rows, table_rows
+    from dragoman.report.comparison import differing_settings, paired_tests, remarks, setting_rows, table_rows
     from dragoman.terminal import console
     from dragoman.terminal.tables import comparison_table
 
@@ -326,6 +326,10 @@ def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
         for index, run in enumerate(compared):
             settings = {key: values[index] for key, values in differing.items()}
             figures.append(run.figures() | {"settings": settings})
+        # Each test stands with the later of its two runs.
+        for comparison in paired_tests(compared):
+            (later,) = (entry for entry in figures if entry["run"] == comparison.system)
+            later.setdefault("tests", []).append({"baseline": comparison.baseline, **comparison.to_dict()["tests"]})
         print_json(figures)
         return
     rows = table_rows(compared) | setting_rows(compared)

@@ -1,8 +1,7 @@
-"""Commands that use models: translate, score, evaluate."""
+"""Commands that use models: translate, score."""
 
 import gc
 import os
-import random
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, open_output, open_pairs, whole_output
+from dragoman.cli.checks import check_decoding, check_model, open_output, open_pairs
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
@@ -234,51 +233,3 @@ def score(
         for scored in score_pairs(translator, bitext, length_penalty=config.length_penalty):
             print(scored.to_json() if context.as_json else scored.to_row(), file=out)
             advance(1)
-
-
-@app.command(
-    needs_torch=True,
-    settings=lambda: decoding("beam_size", "length_penalty"),
-    epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json",
-)
-def evaluate(
-    context: Context,
-    model: Model,
-    data: Annotated[list[str], options.pairs("SOURCE REFERENCE")],
-    columns: options.Columns = None,
-    output: Annotated[Path | None, File(*OUTPUT, help="File to write the translations to.")] = None,
-    examples: Annotated[
-        int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random, with their translations.")
-    ] = 0,
-    source: options.From = None,
-    target: options.To = None,
-    ensemble: Ensemble = None,
-    precision: options.Precision = "auto",
-    workers: Workers = None,
-) -> None:
-    """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed."""
-    bitext = open_pairs(context, model, [*data, columns], ensemble=ensemble, output=output, wanted=(source, target))
-    search = check_decoding(model, context.settings)
-    from dragoman.evaluation.evaluate import evaluate_pairs, load_models
-    from dragoman.system.processes import available_workers
-    from dragoman.text.characters import one_line
-    from dragoman.text.labels import readable
-
-    with context.display().status("Translating and scoring"):
-        pairs = list(bitext)
-        models = load_models([model, *(ensemble or ())], languages=(source, target))
-        evaluation = evaluate_pairs(
-            models, pairs, search=search, precision=precision, workers=workers or available_workers()
-        )
-    translated = [
-        {"source": readable(source), "translation": translation, "reference": reference}
-        for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
-    ]
-    random.Random(1).shuffle(translated)  # the examples are the same ones each time
-    try:
-        if output:
-            with whole_output(output) as out:
-                out.writelines(one_line(translation) + "\n" for translation in evaluation.translations)
-    finally:  # the scores are printed even if the file cannot be written
-        title = f"{model} on {' '.join(data)}"
-        options.print_scores(context, evaluation, title, examples=translated[:examples])

@@ -12,7 +12,7 @@ from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.references import reference_warnings
-from dragoman.evaluation.scores import score, scores_by_languages
+from dragoman.evaluation.scores import as_numbers, score, scores_by_languages, signatures
 from dragoman.metrics import METRICS
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
@@ -32,27 +32,28 @@ class Evaluation:
     """Translations of the sources, in the order of the pairs."""
     seconds: float
     """Time to translate all sentences."""
-    by_source: dict[str, dict[str, float]] = field(default_factory=dict)
+    by_source: dict[str, dict[str, Any]] = field(default_factory=dict)
     """If the training pairs have source sentences of the test set: `sentences` and `bleu` of the pairs whose source
     was `trained_on`, and of `new` ones."""
-    finetuning: dict[str, dict[str, float]] = field(default_factory=dict)
+    finetuning: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For a model that was adapted, the scores of `own before`, `own after`, and, if there are general test pairs, of
     `general before` and `general after`, by the names of the metrics."""
-    by_languages: dict[str, dict[str, float]] = field(default_factory=dict)
+    by_languages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For pairs of several languages, `sentences` and the scores of each, such as en-de, by the names of the
     metrics."""
     warnings: list[str] = field(default_factory=list)
     """Reasons why the scores may be misleading."""
 
     def __repr__(self) -> str:
-        values = [f"{METRICS[name].label} {METRICS[name].write(score.value)}" for name, score in self.scores.items()]
+        numbers = as_numbers(self.scores)
+        values = [f"{METRICS[name].label} {METRICS[name].write_with_interval(numbers)}" for name in self.scores]
         return f"<Evaluation of {len(self.translations):,} pairs: {', '.join(values)}>"
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers side by side, for JSON; without the translations."""
         numbers = {
-            **{name: score.value for name, score in self.scores.items()},
-            "signatures": {name: score.signature for name, score in self.scores.items()},
+            **as_numbers(self.scores),
+            "signatures": signatures(self.scores),
             **asdict(self.tokens),
             "sentences": len(self.translations),
             "seconds": self.seconds,

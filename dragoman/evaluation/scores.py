@@ -1,6 +1,7 @@
 """Scores translations against references, by the metrics of the registry."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from dragoman.errors import DataError
 from dragoman.metrics import MAIN, TEXT_METRICS
@@ -31,12 +32,23 @@ def score(
     if not hypotheses:
         raise DataError("There is no sentence to score; give at least one pair.")
     given = Translations(hypotheses, references, sources, unspaced_language(target_language, references))
-    return {metric.name: metric.compute(given) for metric in metrics}
+    return {metric.name: metric.score(given) for metric in metrics}
+
+
+def as_numbers(scores: Mapping[str, Score]) -> dict[str, Any]:
+    """The values of scores by the names of their metrics, and their 95 % `intervals` (low, high), for JSON."""
+    intervals = {name: list(score.interval) for name, score in scores.items() if score.interval}
+    return {name: score.value for name, score in scores.items()} | ({"intervals": intervals} if intervals else {})
+
+
+def signatures(scores: Mapping[str, Score]) -> dict[str, str]:
+    """The settings on which scores depend, by the names of the metrics."""
+    return {name: score.signature for name, score in scores.items()}
 
 
 def scores_by_source(
     hypotheses: Sequence[str], references: Sequence[str], leaked: Collection[int], *, target_language: str | None = None
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """`Evaluation.by_source`; `leaked` are the indices of pairs whose source sentence was trained on.
 
     A part without pairs is left out.
@@ -49,13 +61,13 @@ def scores_by_source(
             translations = Translations(
                 [hypotheses[row] for row in rows], [references[row] for row in rows], language=language
             )
-            scores[name] = {"sentences": len(rows), MAIN.name: MAIN.compute(translations).value}
+            scores[name] = {"sentences": len(rows)} | as_numbers({MAIN.name: MAIN.score(translations)})
     return scores
 
 
 def scores_by_languages(
     hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     """`Evaluation.by_languages` of sources with labels; empty if all have the same label or none."""
     rows_by_label: dict[str, list[int]] = {}
     for row, source in enumerate(sources):
@@ -72,6 +84,5 @@ def scores_by_languages(
             sources=[without_label(sources[row]) for row in rows],
             target_language=target_language,
         )
-        values = {name: metric_score.value for name, metric_score in of_label.items()}
-        scores[name_of(label)] = {"sentences": len(rows), **values}
+        scores[name_of(label)] = {"sentences": len(rows)} | as_numbers(of_label)
     return scores

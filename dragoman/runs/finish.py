@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
-from dragoman.evaluation.scores import scores_by_source
+from dragoman.evaluation.scores import as_numbers, scores_by_source
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener, last_step
@@ -53,7 +53,9 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
             if data.general_pairs:
                 compared["general after"] = score(directory.path, data.general_pairs)
                 compared["general before"] = score(directory.base, data.general_pairs)
-        evaluation = replace(evaluation, finetuning={name: _values(scored) for name, scored in compared.items()})
+        evaluation = replace(
+            evaluation, finetuning={name: as_numbers(scored.scores) for name, scored in compared.items()}
+        )
     if data.about.leaked:
         by_source = scores_by_source(
             evaluation.translations,
@@ -63,11 +65,6 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
         )
         evaluation = replace(evaluation, by_source=by_source)
     return evaluation
-
-
-def _values(evaluation: Evaluation) -> dict[str, float]:
-    """The value of each score, by its name."""
-    return {name: score.value for name, score in evaluation.scores.items()}
 
 
 def describe(
@@ -86,6 +83,7 @@ def describe(
     described = partial(last_step, listener, later=later)
     with described(f"The file of the scores, {directory.evaluation},"):
         directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
+        directory.write(directory.translations, json.dumps(evaluation.translations).encode())
     with listener.status("Writing the report"), described("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model

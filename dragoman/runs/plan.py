@@ -145,10 +145,12 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
     return config
 
 
-def languages_for(model: Path, wanted: Languages) -> tuple[str, str] | None:
-    """Source and target language of pairs to score a model on: the wanted ones, or else those of the model."""
+def languages_for(model: Path | None, wanted: Languages) -> tuple[str, str] | None:
+    """Source and target language of pairs to score: the wanted ones, or else those of the model, if there is one."""
     source, target = wanted
-    return (source, target) if source and target else languages(model)
+    if source and target:
+        return source, target
+    return languages(model) if model else None
 
 
 def as_read_by(model: Path, bitext: OpenedBitext, wanted: Languages) -> Bitext:

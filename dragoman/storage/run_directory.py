@@ -28,6 +28,8 @@ class RunDirectory:
         self.metrics = self.run / "metrics.jsonl"
         self.tensorboard = self.run / "tensorboard"
         self.evaluation = self.run / "evaluation.json"
+        self.translations = self.run / "translations.json"
+        """The kept model's translations of the test sources."""
         self.marks = self.run / MANIFEST
         """Checksums of the files that `write` has written."""
         self.data = self.run / "data"

@@ -20,7 +20,7 @@ def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
     rows = []
     for metric in TESTED:
         remark = evaluation["signatures"].get(metric.name, metric.remark)
-        rows.append((metric.label, metric.write(evaluation[metric.name], more_digits=1), remark))
+        rows.append((metric.label, metric.write_with_interval(evaluation, more_digits=1), remark))
         if metric is MAIN:
             rows += _rows_of_parts(evaluation)
     speed = f"{evaluation['sentences_per_second']:.1f}"
@@ -32,7 +32,7 @@ def _rows_of_parts(evaluation: dict[str, Any]) -> Iterator[tuple[str, str, str]]
     """Rows with the main score of parts of the test pairs, and of a model before it was fine-tuned."""
 
     def main_score(scores: dict[str, Any]) -> str:
-        return MAIN.write(scores[MAIN.name], more_digits=1)
+        return MAIN.write_with_interval(scores, more_digits=1)
 
     for part, scores in evaluation.get("by_source", {}).items():
         yield f"  {part.replace('_', ' ')}", main_score(scores), f"{scores['sentences']:,} {BY_SOURCE[part]}"

@@ -185,7 +185,7 @@ def test_an_evaluation_is_an_object_of_json_with_all_numbers():
     texts = [target for _, target in PAIRS]
     evaluation = Evaluation(score(texts, texts), TokenStatistics(3.5, 0.75, 17), texts, 2.5)
     values = json.loads(json.dumps(evaluation.to_dict()))
-    names = ["bleu", "chrf", "ter", "signatures", "perplexity", "token_accuracy", "num_tokens", "sentences", "seconds"]
-    assert list(values) == [*names, "sentences_per_second"]
+    names = ["bleu", "chrf", "ter", "intervals", "signatures", "perplexity", "token_accuracy", "num_tokens"]
+    assert list(values) == [*names, "sentences", "seconds", "sentences_per_second"]
     assert (values["bleu"], values["perplexity"], values["sentences_per_second"]) == (pytest.approx(100), 3.5, 2)
     assert values["signatures"]["ter"] == evaluation.scores["ter"].signature

@@ -1,7 +1,7 @@
 """Scores that can be derived by hand, in languages with and without spaces between words."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +9,8 @@ from dragoman import metrics
 from dragoman.errors import DataError
 from dragoman.evaluation.scores import score, scores_by_source
 from dragoman.metrics import MAIN, METRICS, VALIDATED_TEXT_METRICS, bleu
-from dragoman.metrics.metric import Metric, Score
+from dragoman.metrics.metric import Metric, Translations
+from dragoman.metrics.resampling import Statistics
 from dragoman.text.scripts import unspaced_language
 
 # Sentences of the Tanaka corpus, as people write them; in each translation one word is another.
@@ -133,20 +134,17 @@ def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
 
 
 def test_a_new_metric_is_handed_sources_and_language():
-    @dataclass
-    class Comet:
-        given: object = None
+    given = []
 
-        def __call__(self, given: object) -> Score:
-            self.given = given
-            return Score(0.75, "model:comet")
+    def comet(translations: Translations) -> Statistics:
+        given.append(translations)
+        return Statistics.of_mean([0.5, 0.75, 1.0], "model:comet")
 
-    comet = Comet()
-    found = score(
-        HYPOTHESES, REFERENCES, sources=["a", "b", "c"], metrics=[Metric(name="comet", label="COMET", compute=comet)]
-    )
-    assert found == {"comet": Score(0.75, "model:comet")}
-    assert (comet.given.sources, comet.given.language) == (["a", "b", "c"], "ja")
+    metrics = [Metric(name="comet", label="COMET", count=comet)]
+    found = score(HYPOTHESES, REFERENCES, sources=["a", "b", "c"], metrics=metrics)
+    assert (found["comet"].value, found["comet"].signature) == (0.75, "model:comet")
+    assert found["comet"].interval == (0.5, 1.0)
+    assert [(one.sources, one.language) for one in given] == [(["a", "b", "c"], "ja")]
 
 
 def test_values_are_written_and_ranked_as_their_metric_says():

@@ -11,6 +11,7 @@ EVALUATION = {
     "bleu": 31.25,
     "chrf": 52.5,
     "ter": 47.75,
+    "intervals": {"bleu": [28.0, 34.0]},
     "signatures": {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2", "ter": "nrefs:1|case:lc"},
     "perplexity": 5.125,
     "token_accuracy": 0.625,

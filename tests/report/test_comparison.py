@@ -1,6 +1,8 @@
 """Several runs side by side: true figures, the differing settings, a page that loads nothing."""
 
 import json
+import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,10 @@ from safetensors.numpy import save_file
 from dragoman.config.run import load_config
 from dragoman.config.settings import parse_settings
 from dragoman.errors import DataError
-from dragoman.report.comparison import ComparedRun, differing_settings, remarks, setting_rows, table_rows
+from dragoman.report.comparison import ComparedRun, differing_settings, paired_tests, remarks, setting_rows, table_rows
 from dragoman.report.comparison_page import write_comparison
 from dragoman.report.pictures import OVERLAYS
+from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.seals import seal
 from tests.report.runs import EVALUATION, steps, validation
 from tests.report.test_page import EVIL, Page
@@ -31,7 +34,7 @@ def write_run(path: Path, *settings: str, tested: bool = True, test_pairs: str =
     events = [*steps(31), validation(10), validation(30), validation(31, better=False)] if events is None else events
     lines = "".join(json.dumps(event) + "\n" for event in events)
     (path / "run" / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    (data / "about.json").write_text(json.dumps({"train_pairs": 5003}), encoding="utf-8")
+    (data / "about.json").write_text(json.dumps({"train_pairs": 5003, "target_language": "fr"}), encoding="utf-8")
     (data / "test.json").write_text(test_pairs, encoding="utf-8")
     seal(data)
     if tested:
@@ -57,6 +60,7 @@ def test_the_figures_of_a_run(tmp_path: Path):
         "test_bleu": 31.25,
         "test_chrf": 52.5,
         "test_ter": 47.75,
+        "test_intervals": {"bleu": [28.0, 34.0]},
         "test_signature": "nrefs:1|tok:13a",
     }
 
@@ -98,7 +102,8 @@ def test_a_run_that_has_just_begun_can_be_compared(tmp_path: Path):
     young = ComparedRun.read(write_run(tmp_path / "young", tested=False, events=[]))
     finished = ComparedRun.read(write_run(tmp_path / "done"))
     rows = table_rows([young, finished])
-    assert rows["Test BLEU"] == ["-", "31.2"]
+    assert rows["Test BLEU"] == ["-", "31.2 ± 3.0"]
+    assert rows["Test TER"] == ["-", "47.8"]
     assert rows["Weights"] == ["-", "90"]
     assert rows["Tokens/s"] == ["-", "100"]
     write_comparison(tmp_path / "page.html", [young, finished])
@@ -128,6 +133,31 @@ def test_scores_of_other_pairs_are_not_silently_set_side_by_side(tmp_path: Path)
     differing = remarks([first, replace(same, evaluation=EVALUATION | characters)])
     assert differing[:2] == [signatures[0], "Test BLEU is nrefs:1|tok:char."]
     assert differing[4] == "The signatures of BLEU differ: such scores cannot be compared with each other."
+
+
+def test_runs_with_the_same_test_pairs_in_any_order_are_tested_for_a_difference(tmp_path: Path):
+    pairs = [(f"source {number}", f"the reference of number {number} is this one") for number in range(300)]
+    runs = []
+    for name, seed, damage in (("good", 3, 0.1), ("bad", 5, 0.4)):
+        dice, ordered = random.Random(seed), pairs.copy()
+        dice.shuffle(ordered)
+        path = write_run(tmp_path / name, test_pairs=json.dumps(ordered))
+        translations = [
+            " ".join("x" if dice.random() < damage else word for word in reference.split()) for _, reference in ordered
+        ]
+        RunDirectory(path).write(RunDirectory(path).translations, json.dumps(translations).encode())
+        runs.append(ComparedRun.read(path))
+    runs.append(ComparedRun.read(write_run(tmp_path / "older", test_pairs=json.dumps(pairs))))  # keeps no translations
+    (comparison,) = paired_tests(runs)
+    assert (comparison.baseline, comparison.system) == (runs[0].name, runs[1].name)
+    assert comparison.tests["bleu"].difference < -20
+    assert comparison.tests["ter"].difference > 20
+    good, bad = map(str, (tmp_path / "good", tmp_path / "bad"))
+    assert re.fullmatch(rf"{good} is better than {bad} by \d\d\.\d BLEU \(p < 0\.001\)\.", remarks(runs)[0])
+    write_comparison(tmp_path / "page.html", runs)
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "1 good is better than 2 bad by" in html
+    assert str(tmp_path) not in html
 
 
 @pytest.mark.parametrize("missing", ["run/config.yaml", "run/data/about.json", "run/data/test.json"])

@@ -162,7 +162,8 @@ def test_scores_are_told_for_each_language(dragoman, model, folder):
     (folder / "first.tsv").write_text(first, encoding="utf-8")
     alone = json.loads(dragoman("evaluate", model, folder / "first.tsv", "--to", "de", "--json")[1])
     assert "by_languages" not in alone
-    assert whole["by_languages"]["en-de"] == {"sentences": 20} | {key: alone[key] for key in ("bleu", "chrf", "ter")}
+    scores = {key: alone[key] for key in ("bleu", "chrf", "ter", "intervals")}
+    assert whole["by_languages"]["en-de"] == {"sentences": 20} | scores
     rows = dragoman("score", model, folder / "both.tsv", *column)[1].splitlines()
     assert rows[1::2] == dragoman("score", model, folder / "first.tsv", "--to", "de")[1].splitlines()
     stored = json.loads(RunDirectory(model).evaluation.read_bytes())

@@ -46,7 +46,7 @@ def bleu_in_eight_bits(directory: ModelDirectory, sentences: Sequence[str]) -> f
     with int8.coarsest_weights():
         translations = _translations(directory, sentences, "int8")
     language = unspaced_language(directory.target_language, references)
-    return bleu.compute(Translations(translations, references, sentences, language)).value
+    return bleu.count(Translations(translations, references, sentences, language)).value()
 
 
 def _with_target(directory: ModelDirectory) -> ModelDirectory:

@@ -47,6 +47,8 @@ def plot_runs(runs: Mapping[str, Metrics], panels: Sequence[str] = ()) -> Pictur
             if overlay.over == "minutes":
                 x = _minutes(metrics, x)
             style.draw_line(axes, x, y[: len(x)], **style.line_style(number))
+            low, high = _band(metrics, overlay.key) if overlay.event == "validation" else (y, y)
+            style.draw_band(axes, x, low[: len(x)], high[: len(x)], color=style.line_style(number)["color"])
         _dress_panel(axes, name, xlabel=overlay.over, ylabel=overlay.unit)
         axes.set_xlim(0, None)
         if overlay.unit != LOSS.unit:
@@ -83,9 +85,10 @@ def _draw_scores(axes: Axes, metrics: Metrics) -> None:
     for metric in reversed(VALIDATED_TEXT_METRICS):  # the main one lies above the others
         x, y = _curve(metrics, "validation", metric.validation_key)
         style.draw_line(axes, x, y, color=colors[metric.name], label=metric.label)
+        style.draw_band(axes, x, *_band(metrics, metric.name), color=colors[metric.name])
     for name, color in (("train", style.FIRST), ("valid", style.SECOND)):
         x, y = _curve(metrics, "validation", f"{name}_accuracy")
-        if len(x):
+        if np.isfinite(y).any():
             style.draw_line(axes, x, 100 * y, color=color, label=f"accuracy, {name}, %", ls=":")
     averages = _events(metrics, "average")
     if averages:
@@ -160,6 +163,13 @@ def _curve(metrics: Metrics, kind: str, key: str) -> tuple[np.ndarray, np.ndarra
     """Steps and values of a curve, at most `MAX_POINTS` of each."""
     events = _events(metrics, kind)
     return _binned(_column(events, "step")), _binned(_column(events, key))
+
+
+def _band(metrics: Metrics, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the intervals of a validation score, at the steps of its curve; nan where there is none."""
+    ends = [event.get("intervals", {}).get(name, (np.nan, np.nan)) for event in _events(metrics, "validation")]
+    low, high = np.array(ends, float).reshape(-1, 2).T
+    return _binned(low), _binned(high)
 
 
 def _minutes(metrics: Metrics, steps: np.ndarray) -> np.ndarray:

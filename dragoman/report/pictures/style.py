@@ -132,6 +132,12 @@ def draw_line(axes: Axes, x: np.ndarray, y: np.ndarray, **style: object) -> None
         axes.plot(x, y, **({"marker": marker, "markersize": 3.5, "linewidth": 1.6} | style))
 
 
+def draw_band(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, *, color: str) -> None:
+    """Shade what is between two curves. Where one of them is nan, nothing is shaded."""
+    if np.isfinite(high - low).any():
+        axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+
+
 def start_at_zero(axes: Axes) -> None:
     """Let the y-axis begin at 0, so that heights can be compared by eye."""
     top = axes.dataLim.y1  # -inf without data

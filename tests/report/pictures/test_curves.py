@@ -26,6 +26,16 @@ def test_curves_show_what_was_reported():
     np.testing.assert_allclose(scores["BLEU, averaged"], [(13, 17)])
 
 
+def test_the_interval_of_a_score_is_a_band_around_its_curve():
+    metrics = [validation(5, intervals={"bleu": [9.0, 13.0]}), validation(13, intervals={"bleu": [10.0, 12.5]})]
+    alone, beside_others = plot_curves(metrics, ["validation scores"]), plot_runs({"a": metrics}, ["validation BLEU"])
+    for axes in (alone.axes[0], beside_others.axes[0]):
+        (band,) = axes.collections
+        corners = {tuple(corner) for corner in band.get_paths()[0].vertices.round(3)}
+        assert corners == {(5, 9), (5, 13), (13, 10), (13, 12.5)}
+    assert not plot_curves([validation(5)], ["validation scores"]).axes[0].collections
+
+
 def test_a_long_curve_is_the_mean_of_neighbours():
     count = 7 * MAX_POINTS
     shown = lines([*steps(count)], "learning rate")

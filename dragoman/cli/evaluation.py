@@ -1,0 +1,193 @@
+"""The command evaluate: scores of models and of other systems on the same pairs, and whether they differ."""
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from dragoman.cli import options
+from dragoman.cli.checks import check_decoding, open_pairs, whole_output
+from dragoman.cli.options import OUTPUT, Context, Ensemble, File, Model, Option, Workers, app, decoding
+from dragoman.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dragoman.evaluation.evaluate import Evaluation
+    from dragoman.metrics.metric import Score
+
+PAIRS = options.pairs("SOURCE REFERENCE")
+
+
+@app.command(
+    needs_torch=True,
+    settings=lambda: decoding("beam_size", "length_penalty"),
+    epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json\n"
+    "dragoman evaluate runs/old runs/new test.tsv\n"
+    "dragoman evaluate runs/en-fr test.tsv --outputs another-system.fr",
+)
+def evaluate(
+    context: Context,
+    model: Model,
+    data: Annotated[list[str] | None, PAIRS] = None,
+    columns: options.Columns = None,
+    output: Annotated[Path | None, File(*OUTPUT, help="File to write the translations to.")] = None,
+    outputs: Annotated[
+        list[Path] | None,
+        File(
+            help="Translations by another system to score beside, or instead of, MODEL, a line for each pair; may be "
+            "repeated."
+        ),
+    ] = None,
+    examples: Annotated[
+        int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random, with their translations.")
+    ] = 0,
+    source: options.From = None,
+    target: options.To = None,
+    ensemble: Ensemble = None,
+    precision: options.Precision = "auto",
+    workers: Workers = None,
+) -> None:
+    """Score a model on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed.
+
+    BLEU, chrF++ and TER have a 95 % interval. Several models, MODEL MODEL ... DATA, and the --outputs of other systems
+    are scored on the same pairs, and tested for differences.
+    """
+    models, rest = [str(model)], data or []
+    if _is_model(str(model)):
+        models += takewhile(_is_model, rest)
+        rest = rest[len(models) - 1 :]
+    elif outputs:
+        models, rest = [], [str(model), *rest]
+    if not rest:
+        raise UsageError(f"Missing argument '{PAIRS.metavar}'; see `dragoman evaluate --help`.")
+    names = [*models, *map(str, outputs or ())]
+    if len(names) > 1 and (ensemble or output or examples):
+        raise UsageError("--ensemble, --output and --examples are for a single model; evaluate it alone for them.")
+    if len(set(names)) < len(names):
+        raise UsageError("A system is given twice; leave one of the two out.")
+    wanted = (source, target)
+    bitexts = [
+        open_pairs(context, path and Path(path), [*rest, columns], ensemble=ensemble, output=output, wanted=wanted)
+        for path in models or [None]
+    ]
+    searches = [check_decoding(Path(path), context.settings) for path in models]
+    scores: dict[str, dict[str, Score]] = {}
+    evaluations: dict[str, Evaluation] = {}
+    with context.display().status("Translating and scoring"):
+        pairs = list(bitexts[0])
+        others = {str(path): _translations(path, pairs=len(pairs)) for path in outputs or ()}
+        from dragoman.evaluation.evaluate import evaluate_pairs, load_models
+        from dragoman.evaluation.scores import score
+        from dragoman.system.processes import available_workers
+        from dragoman.text.characters import without_label
+
+        for name, search, bitext in zip(models, searches, bitexts, strict=False):
+            evaluations[name] = evaluate_pairs(
+                load_models([name, *(ensemble or ())], languages=wanted),
+                pairs if bitext is bitexts[0] else list(bitext),
+                search=search,
+                precision=precision,
+                workers=workers or available_workers(),
+            )
+            scores[name] = evaluations[name].scores
+        for name, translations in others.items():
+            scores[name] = score(
+                translations,
+                [reference for _, reference in pairs],
+                sources=[without_label(text) for text, _ in pairs],
+                target_language=target or bitexts[0].target_language,
+            )
+    title = " ".join(rest)
+    if len(evaluations) == len(names) == 1:
+        _print_one(context, evaluations[names[0]], pairs, f"{model} on {title}", output, examples)
+    else:
+        _print_systems(context, scores, evaluations, f"On {title}", len(pairs))
+
+
+def _is_model(argument: str) -> bool:
+    """Whether an argument is a model directory, and no file of pairs."""
+    return os.path.isfile(os.path.join(argument, "config.json"))
+
+
+def _translations(path: Path, *, pairs: int) -> list[str]:
+    """The lines of a file, one for each pair. Raises `DataError` if there are more or fewer."""
+    from dragoman.formats.text_files import open_input, read_lines
+
+    with open_input(path) as stream:
+        lines = list(read_lines(stream, str(path)))
+    if len(lines) != pairs:
+        raise DataError(
+            f"{path} has {len(lines):,} line{'s' * (len(lines) != 1)}, but there are {pairs:,} pairs; give one "
+            "translation a line, in their order."
+        )
+    return lines
+
+
+def _print_one(
+    context: Context,
+    evaluation: "Evaluation",
+    pairs: Sequence[tuple[str, str]],
+    title: str,
+    output: Path | None,
+    examples: int,
+) -> None:
+    """Print the scores of a model, and write its translations to a file."""
+    from dragoman.text.characters import one_line
+    from dragoman.text.labels import readable
+
+    translated = [
+        {"source": readable(source), "translation": translation, "reference": reference}
+        for (source, reference), translation in zip(pairs, evaluation.translations, strict=True)
+    ]
+    random.Random(1).shuffle(translated)  # the examples are the same ones each time
+    try:
+        if output:
+            with whole_output(output) as out:
+                out.writelines(one_line(translation) + "\n" for translation in evaluation.translations)
+    finally:  # the scores are printed even if the file cannot be written
+        options.print_scores(context, evaluation, title, examples=translated[:examples])
+
+
+def _print_systems(
+    context: Context,
+    scores: "Mapping[str, dict[str, Score]]",
+    evaluations: "Mapping[str, Evaluation]",
+    title: str,
+    sentences: int,
+) -> None:
+    """Print the scores of several systems, and whether they differ."""
+    from dragoman.evaluation.scores import as_numbers, signatures
+    from dragoman.evaluation.significance import compare_systems
+    from dragoman.metrics import MAIN, TESTED
+    from dragoman.terminal import console
+    from dragoman.terminal.tables import comparison_table
+
+    numbers: dict[str, dict[str, Any]] = {}
+    for name, of_system in scores.items():
+        evaluation = evaluations.get(name)
+        numbers[name] = (
+            evaluation.to_dict()
+            if evaluation
+            else as_numbers(of_system) | {"signatures": signatures(of_system), "sentences": sentences}
+        )
+    comparisons = compare_systems(scores)
+    for warning in dict.fromkeys(text for evaluation in evaluations.values() for text in evaluation.warnings):
+        context.display().warn(warning)
+    if context.as_json:
+        systems = [{"system": name, **values} for name, values in numbers.items()]
+        options.print_json({"systems": systems, "comparisons": [test.to_dict() for test in comparisons]})
+        return
+    rows = {}
+    for metric in TESTED:
+        known = [metric.name in values for values in numbers.values()]
+        if any(known):
+            cells = zip(known, numbers.values(), strict=True)
+            rows[metric.label] = [
+                metric.write_with_interval(values, more_digits=1) if is_known else "-" for is_known, values in cells
+            ]
+    console().print(f"{title}, {sentences:,} sentences", comparison_table(list(numbers), rows))
+    for comparison in comparisons:
+        print(comparison.sentence())
+    for label, signature in sorted({(MAIN.label, values["signatures"][MAIN.name]) for values in numbers.values()}):
+        print(f"{label} is {signature}.")

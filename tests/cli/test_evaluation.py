@@ -1,0 +1,112 @@
+"""Several systems on the same pairs: models, and files of translations, scored side by side and tested."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.builtin.grammar import generate
+from dragoman.evaluation.significance import SystemComparison
+from dragoman.metrics.resampling import Interval, PairedTest
+from tests.cli.test_translation import save_model
+from tests.small import write_pairs
+
+PAIRS = [*generate(47)]
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "test.tsv", PAIRS)
+
+
+def translations(path: Path, *, wrong: int) -> Path:
+    """A file with the references, of which one in so many is wrong."""
+    lines = ["quelque chose" if index % wrong == 0 else target for index, (_, target) in enumerate(PAIRS)]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_files_of_translations_are_scored_without_a_model(pairs, dragoman, tmp_path):
+    good, bad = translations(tmp_path / "good.fr", wrong=9), translations(tmp_path / "bad.fr", wrong=2)
+    code, out, _ = dragoman("evaluate", pairs, "--outputs", bad, "--outputs", good, "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert [system["system"] for system in result["systems"]] == [str(bad), str(good)]
+    scores = {Path(system["system"]).stem: system for system in result["systems"]}
+    assert scores["good"]["bleu"] > scores["bad"]["bleu"]
+    low, high = scores["good"]["intervals"]["bleu"]
+    assert low < scores["good"]["bleu"] < high
+    assert "perplexity" not in scores["good"]
+    (comparison,) = result["comparisons"]
+    assert (comparison["baseline"], comparison["system"]) == (str(bad), str(good))
+    assert comparison["tests"]["bleu"]["difference"] == scores["good"]["bleu"] - scores["bad"]["bleu"]
+    code, out, _ = dragoman("evaluate", pairs, "--outputs", bad, "--outputs", good)
+    words = " ".join(out.split())
+    assert f"{good} is better than {bad} by" in words
+    assert "(p < 0.001)" in words
+    assert "BLEU is nrefs:1|" in words
+    code, out, _ = dragoman("evaluate", pairs, "--outputs", good, "--json")
+    assert [len(json.loads(out)[key]) for key in ("systems", "comparisons")] == [1, 0]
+
+
+@pytest.mark.slow
+def test_models_are_scored_beside_each_other_and_beside_files(pairs, dragoman, tmp_path):
+    models = [save_model(tmp_path / f"model-{seed}", seed=seed) for seed in (7, 11)]
+    hypotheses = tmp_path / "out.fr"
+    alone = json.loads(dragoman("evaluate", models[1], pairs, "--json", "-o", hypotheses, "--beam-size", 1)[1])
+    code, out, _ = dragoman("evaluate", *models, pairs, "--outputs", hypotheses, "--json", "--beam-size", 1)
+    result = json.loads(out)
+    assert code == 0
+    systems = {system.pop("system"): system for system in result["systems"]}
+    assert [*systems] == [*map(str, models), str(hypotheses)]
+    timed = ("seconds", "sentences_per_second")
+    assert {k: v for k, v in systems[str(models[1])].items() if k not in timed} == {
+        k: v for k, v in alone.items() if k not in timed
+    }
+    assert systems[str(hypotheses)]["bleu"] == alone["bleu"]
+    names = [(one["baseline"], one["system"]) for one in result["comparisons"]]
+    first, second, third = systems
+    assert names == [(first, second), (first, third), (second, third)]
+    same = result["comparisons"][2]["tests"]["bleu"]
+    assert (same["difference"], same["sentences_needed"]) == (0, None)
+    words = " ".join(dragoman("evaluate", *models, pairs, "--beam-size", 1)[1].split())
+    assert "token accuracy" in words
+
+
+def test_what_cannot_be_compared_is_refused(pairs, dragoman, tmp_path):
+    short = tmp_path / "short.fr"
+    short.write_text("une ligne\n", encoding="utf-8")
+    good = translations(tmp_path / "good.fr", wrong=9)
+    refused = {
+        ("evaluate", pairs, "--outputs", short): (3, "short.fr has 1 line, but there are 47 pairs"),
+        ("evaluate", pairs, "--outputs", tmp_path / "none.fr"): (3, "none.fr"),
+        ("evaluate", pairs, "--outputs", good, "--outputs", good): (2, "A system is given twice"),
+        ("evaluate", pairs, "--outputs", good, "--outputs", short, "--examples", 3): (2, "are for a single model"),
+        ("evaluate", pairs): (2, "Missing argument"),
+    }
+    for arguments, (exit_code, message) in refused.items():
+        code, out, err = dragoman(*arguments)
+        assert (code, out) == (exit_code, ""), err
+        assert message in err
+
+
+@pytest.mark.parametrize(
+    ("difference", "p_value", "needed", "sentence"),
+    [
+        (1.26, 0.0031, 410, "B is better than A by 1.3 BLEU (p = 0.003)."),
+        (-1.26, 0.0001, 410, "A is better than B by 1.3 BLEU (p < 0.001)."),
+        (0.32, 0.31, 2_841, "Between A and B no difference can be shown with 461 sentences (BLEU 0.3 apart, "
+        "p = 0.310); some 2,900 would be needed."),
+        (0.01, 0.97, 3_000_000, "Between A and B no difference can be shown with 461 sentences (BLEU 0.0 apart, "
+        "p = 0.970); more than a million would be needed."),
+        (0.0, 0.0001, None, "A and B have the same BLEU."),
+    ],
+)  # fmt: skip
+def test_a_test_is_said_in_words(difference: float, p_value: float, needed: int | None, sentence: str) -> None:
+    test = PairedTest(difference, Interval(difference - 1, difference + 1), p_value, 461, needed)
+    assert SystemComparison("A", "B", {"bleu": test}).sentence() == sentence
+
+
+def test_a_lower_ter_is_better() -> None:
+    test = PairedTest(-2.0, Interval(-3.0, -1.0), 0.001, 461, 100)
+    assert SystemComparison("A", "B", {"ter": test}).sentence("ter") == "B is better than A by 2.0 TER (p = 0.001)."
