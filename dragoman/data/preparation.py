@@ -20,6 +20,7 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.subword_regularization import training_stores
+from dragoman.data.twins import find_twins
 from dragoman.errors import DataError
 from dragoman.text.characters import folded
 from dragoman.text.labels import languages_in, only
@@ -45,6 +46,8 @@ class DataFacts:
     """Pairs that were left out, by reason."""
     leaked: list[int] = field(default_factory=list)
     """Indices of test pairs whose source sentence is trained on too, as after a split by line."""
+    twins: list[int] | None = None
+    """Indices of test pairs that are nearly the same as a training pair, on either side; None: nobody has looked."""
     directions: list[tuple[str | None, str]] = field(default_factory=list)
     """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
     occurrences: dict[str, float] = field(default_factory=dict)
@@ -169,6 +172,7 @@ def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunCo
         train_pairs=num_train,
         dropped=dropped,
         leaked=_leaked(parts.train, held_out["test"]) if config.data.split == "line" else [],
+        twins=find_twins(held_out["test"], parts.train).indices(),
         directions=directions,
     )
 

@@ -35,6 +35,9 @@ class Evaluation:
     by_source: dict[str, dict[str, Any]] = field(default_factory=dict)
     """If the training pairs have source sentences of the test set: `sentences` and `bleu` of the pairs whose source
     was `trained_on`, and of `new` ones."""
+    by_twins: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """If test pairs are nearly the same as training pairs: `sentences` and `bleu` of these `twins`, and of the
+    `unlike` others."""
     finetuning: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For a model that was adapted, the scores of `own before`, `own after`, and, if there are general test pairs, of
     `general before` and `general after`, by the names of the metrics."""
@@ -61,6 +64,8 @@ class Evaluation:
         }
         if self.by_source:
             numbers["by_source"] = self.by_source
+        if self.by_twins:
+            numbers["by_twins"] = self.by_twins
         if self.finetuning:
             numbers["finetuning"] = self.finetuning
         if self.by_languages:

@@ -46,17 +46,22 @@ def signatures(scores: Mapping[str, Score]) -> dict[str, str]:
     return {name: score.signature for name, score in scores.items()}
 
 
-def scores_by_source(
-    hypotheses: Sequence[str], references: Sequence[str], leaked: Collection[int], *, target_language: str | None = None
+def scores_of_parts(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    known: Collection[int],
+    *,
+    names: tuple[str, str],
+    target_language: str | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """`Evaluation.by_source`; `leaked` are the indices of pairs whose source sentence was trained on.
+    """The main score of the pairs with the indices `known`, and that of the others, by two names.
 
     A part without pairs is left out.
     """
     language = unspaced_language(target_language, references)
-    parts = {"trained_on": sorted(leaked), "new": sorted(set(range(len(references))).difference(leaked))}
+    parts = sorted(known), sorted(set(range(len(references))).difference(known))
     scores = {}
-    for name, rows in parts.items():
+    for name, rows in zip(names, parts, strict=True):
         if rows:
             translations = Translations(
                 [hypotheses[row] for row in rows], [references[row] for row in rows], language=language

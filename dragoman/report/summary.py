@@ -10,7 +10,7 @@ from dragoman.metrics import MAIN, TESTED, TEXT_METRICS
 from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
 from dragoman.system.figures import duration
-from dragoman.terminal.tables import BY_SOURCE
+from dragoman.terminal.tables import BY_SOURCE, BY_TWINS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +78,22 @@ class RunSummary:
         if self.config.data.held_out_files("test"):
             return f"{self.pairs['test']:,} pairs of a test set of its own"
         unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
-        by_source = (self.evaluation or {}).get("by_source", {})
-        parts = [
-            f"{MAIN.label} {MAIN.write_with_interval(scores)} on {scores['sentences']:,} {BY_SOURCE[part]}"
-            for part, scores in by_source.items()
-        ]
-        remark = ", ".join(parts) or "none of their source sentences was trained on"
+        by_source = self._scores_of_parts("by_source", BY_SOURCE)
+        remark = ", ".join(by_source) or "none of their source sentences was trained on"
         return f"{self.pairs['test']:,} pairs held out {unit}: {remark}"
+
+    @property
+    def twins(self) -> str:
+        """The scores of test pairs that are nearly the same as training pairs, and of the others, in a sentence."""
+        parts = self._scores_of_parts("by_twins", BY_TWINS)
+        return f"{' and '.join(parts)}." if parts else ""
+
+    def _scores_of_parts(self, key: str, descriptions: dict[str, str]) -> list[str]:
+        """The main score of each part of the test pairs in words."""
+        return [
+            f"{MAIN.label} {MAIN.write_with_interval(scores)} on {scores['sentences']:,} {descriptions[part]}"
+            for part, scores in (self.evaluation or {}).get(key, {}).items()
+        ]
 
     @property
     def finetuning(self) -> list[tuple[str, str, str]]:

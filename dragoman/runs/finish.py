@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
-from dragoman.evaluation.scores import as_numbers, scores_by_source
+from dragoman.evaluation.scores import as_numbers, scores_of_parts
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener, last_step
@@ -33,7 +33,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
     """Score the kept model on the test pairs.
 
     A fine-tuned model is compared with its base model, also on general pairs. Where test sources were trained on, as
-    after a split by line, those and the others are scored separately, too.
+    after a split by line, or are twins of training pairs, those and the others are scored separately, too.
     """
 
     def score(path: Path, pairs: Pairs) -> Evaluation:
@@ -56,14 +56,16 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
         evaluation = replace(
             evaluation, finetuning={name: as_numbers(scored.scores) for name, scored in compared.items()}
         )
+    parts = partial(
+        scores_of_parts,
+        evaluation.translations,
+        [target for _, target in data.test_pairs],
+        target_language=data.about.target_language,
+    )
     if data.about.leaked:
-        by_source = scores_by_source(
-            evaluation.translations,
-            [target for _, target in data.test_pairs],
-            data.about.leaked,
-            target_language=data.about.target_language,
-        )
-        evaluation = replace(evaluation, by_source=by_source)
+        evaluation = replace(evaluation, by_source=parts(data.about.leaked, names=("trained_on", "new")))
+    if data.about.twins:
+        evaluation = replace(evaluation, by_twins=parts(data.about.twins, names=("twins", "unlike")))
     return evaluation
 
 

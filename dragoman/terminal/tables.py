@@ -13,6 +13,11 @@ BY_SOURCE = {
     "new": "with a source sentence that is new",
 }
 """Descriptions of the parts of the test pairs in `Evaluation.by_source`."""
+BY_TWINS = {
+    "twins": "that are nearly the same as a training pair",
+    "unlike": "that are like no training pair",
+}
+"""Descriptions of the parts of the test pairs in `Evaluation.by_twins`."""
 
 
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
@@ -34,8 +39,9 @@ def _rows_of_parts(evaluation: dict[str, Any]) -> Iterator[tuple[str, str, str]]
     def main_score(scores: dict[str, Any]) -> str:
         return MAIN.write_with_interval(scores, more_digits=1)
 
-    for part, scores in evaluation.get("by_source", {}).items():
-        yield f"  {part.replace('_', ' ')}", main_score(scores), f"{scores['sentences']:,} {BY_SOURCE[part]}"
+    for key, descriptions in (("by_source", BY_SOURCE), ("by_twins", BY_TWINS)):
+        for part, scores in evaluation.get(key, {}).items():
+            yield f"  {part.replace('_', ' ')}", main_score(scores), f"{scores['sentences']:,} {descriptions[part]}"
     for languages, scores in evaluation.get("by_languages", {}).items():
         yield f"  {languages}", main_score(scores), f"{scores['sentences']:,} sentences"
     for name, scores in evaluation.get("finetuning", {}).items():

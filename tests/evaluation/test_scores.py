@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import metrics
 from dragoman.errors import DataError
-from dragoman.evaluation.scores import score, scores_by_source
+from dragoman.evaluation.scores import score, scores_of_parts
 from dragoman.metrics import MAIN, METRICS, VALIDATED_TEXT_METRICS, bleu
 from dragoman.metrics.metric import Metric, Translations
 from dragoman.metrics.resampling import Statistics
@@ -125,12 +125,14 @@ def test_a_translation_without_a_reference_is_refused():
 def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
     references = [f"one sentence of number {n} and no other" for n in range(11)]
     texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
-    apart = scores_by_source(texts, references, [7, 2, 3])
+    names = ("trained_on", "new")
+    apart = scores_of_parts(texts, references, [7, 2, 3], names=names)
     assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
     assert apart["trained_on"]["bleu"] == pytest.approx(100)
+    assert apart["trained_on"]["intervals"]["bleu"] == pytest.approx([100, 100])
     assert apart["new"]["bleu"] < 1
-    assert scores_by_source(texts, references, range(11)).keys() == {"trained_on"}
-    assert scores_by_source(HYPOTHESES, REFERENCES, [1])["trained_on"]["bleu"] > 80
+    assert scores_of_parts(texts, references, range(11), names=names).keys() == {"trained_on"}
+    assert scores_of_parts(HYPOTHESES, REFERENCES, [1], names=names)["trained_on"]["bleu"] > 80
 
 
 def test_a_new_metric_is_handed_sources_and_language():
