@@ -1,4 +1,4 @@
-"""Checks a bitext in one pass, without training: its content, its faults and the quality to expect."""
+"""Checks a bitext without training: its content, its faults and the quality to expect."""
 
 from collections.abc import Callable
 
@@ -11,6 +11,7 @@ from dragoman.data_check.locations import Location
 from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining
 from dragoman.data_check.result import CheckResult, Finding, Part, PartResult, Side, finding_kinds
 from dragoman.data_check.sizes import SizeCheck
+from dragoman.data_check.twins import TwinCheck
 from dragoman.data_check.verdict import account, training_warnings, verdict
 
 __all__ = ["CheckResult", "Finding", "Location", "PartResult", "by_languages", "check", "training_warnings"]
@@ -24,12 +25,13 @@ def check(
 ) -> CheckResult:
     """Look through the corpora of `train` and the held-out parts `valid` and `test`, as far as they are given.
 
-    `progress` is called with the number of pairs read since the last call. Memory grows by 32 bytes a pair. Raises
-    `DataError` if a file cannot be read.
+    `progress` is called with the number of pairs read since the last call. The pairs of `train` are read once more for
+    each held-out part. Memory grows by 32 bytes a pair. Raises `DataError` if a file cannot be read.
     """
     parts: list[PartResult] = []
     findings: list[Finding] = []
     repeats: dict[Part, RepeatCheck] = {}
+    twin_checks: list[TwinCheck] = []
     for name, bitext in {"train": train, **(held_out or {})}.items():
         result = PartResult(name, bitext.name, Side(bitext.source_language), Side(bitext.target_language))
         corpora = [Corpus(bitext)]
@@ -38,6 +40,9 @@ def check(
         repeats[name] = RepeatCheck(result)
         # Sizes come first: the others need the number of pairs.
         checks = [SizeCheck(result), repeats[name], DamageCheck(result), AlignmentCheck(result), LanguageCheck(result)]
+        if bitext is not train:
+            twin_checks.append(TwinCheck(result))
+            checks.append(twin_checks[-1])
         for block in result.locations.blocks(corpus.bitext for corpus in corpora):
             for part_check in checks:
                 part_check.add(block)
@@ -50,6 +55,8 @@ def check(
             findings += part_check.findings()
         parts.append(result)
     findings += overlaps(repeats)
+    for twin_check in twin_checks:  # `train` leaves out pairs whose source is held out
+        findings += twin_check.twins(train.cleaned(held_out=(held_out or {}).values()))
     findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
     num_pairs = remaining(repeats)  # completes the counts of what `train` leaves out
     words = parts[0].source.words.mean

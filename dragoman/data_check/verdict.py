@@ -11,6 +11,10 @@ FEW = 10_000
 """Fewer pairs than this to train on are warned of."""
 
 
+MANY_TWINS = 0.05
+"""Share of test pairs with a near copy among the training pairs above which users are warned."""
+
+
 class Expectation(NamedTuple):
     """An entry of expectations.yaml, which explains the fields."""
 
@@ -78,12 +82,13 @@ def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off:
 
 
 def training_warnings(
-    num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0, forgetful: bool = False
+    num_pairs: int, valid: list[str], test: list[str], *, leaked: int = 0, twins: int = 0, forgetful: bool = False
 ) -> list[str]:
     """Warnings before a training.
 
-    `valid` and `test` are source sentences; `leaked` of the test sentences are trained on. A training is `forgetful` if
-    it adapts a model to these pairs alone, without general pairs.
+    `valid` and `test` are source sentences; `leaked` of the test sentences are trained on, and `twins` test pairs are
+    nearly the same as training pairs. A training is `forgetful` if it adapts a model to these pairs alone, without
+    general pairs.
     """
     warnings = []
     if num_pairs < FEW and forgetful:
@@ -98,6 +103,11 @@ def training_warnings(
         warnings.append(
             f"{leaked:,} of the {len(test):,} test pairs have a source sentence that is trained on with another "
             "translation, so test scores come out too high; data.split=sentence holds out all translations together."
+        )
+    if twins > MANY_TWINS * len(test):
+        warnings.append(
+            f"{twins:,} of the {len(test):,} test pairs are nearly the same as a training pair, so the test score "
+            "flatters; look at the one without them, too."
         )
     held_out = frozenset(map(folded, valid))
     if shared := sum(folded(source) in held_out for source in test):

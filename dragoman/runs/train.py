@@ -361,6 +361,7 @@ def _announce(context: RunContext, config: RunConfig, data: PreparedData, model:
         [source for source, _ in data.valid_pairs],
         [source for source, _ in data.test_pairs],
         leaked=len(about.leaked),
+        twins=len(about.twins or ()),
         forgetful=bool(config.finetune.model) and not config.finetune.mix,
     )
     for warning in warnings:

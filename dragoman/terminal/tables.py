@@ -14,8 +14,8 @@ BY_SOURCE = {
 }
 """Descriptions of the parts of the test pairs in `Evaluation.by_source`."""
 BY_TWINS = {
-    "twins": "that are nearly the same as a training pair",
-    "unlike": "that are like no training pair",
+    "twins": "pairs that are nearly the same as a training pair",
+    "unlike": "pairs that are like no training pair",
 }
 """Descriptions of the parts of the test pairs in `Evaluation.by_twins`."""
 

@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.config.data import CleaningConfig
 from dragoman.data.bitext import CleanedBitext, Corpus
+from dragoman.data.builtin.grammar import generate
 from dragoman.data_check import check, locations
 from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining
 from dragoman.text.characters import folded
@@ -90,3 +91,16 @@ def test_overlaps_are_by_folded_source_as_in_training():
     assert remaining(parts) == 1
     assert remaining({"train": parts["train"], "test": parts["test"]}) == 3
     assert remaining({"train": repeats([("a", "b"), ("a", "b"), ("a", "c")])}) == 2
+
+
+def test_held_out_pairs_with_a_near_copy_are_found():
+    pairs = [*dict(generate(400)).items()]
+    near = [("The old man walks beside the long river.", "Le vieil homme marche."), *pairs[300:339]]
+    # The second is the same source, which `train` leaves out.
+    train = [("the old man WALKS beside the longest river!", "autre chose"), (near[1][0].upper(), "x"), *pairs[:100]]
+    result = check(CleanedBitext([Corpus(bitext(train))]), held_out={"test": bitext(near)})
+    (twins,) = (finding for finding in result.findings if finding.kind == "twins")
+    assert twins.part == "test"
+    assert "nearly the same as a pair to train on" in twins.what
+    numbers = [example.number for example in twins.examples]
+    assert numbers[0] == 1
