@@ -52,6 +52,17 @@ class PreparedFolder:
         """How often pairs of each corpus occur in an epoch, if `data.temperature` decided on it; else an empty dict."""
         return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("occurrences", {})
 
+    @property
+    def languages_were_open(self) -> bool:
+        """Whether neither settings nor files said the languages, so that they were identified, or are not known."""
+        if (self.origin or {})["settings"].get("data", {}).get("languages"):
+            return False
+        about = read_in(self.path, "about.json", into=dict, remedy=AGAIN)
+        if about.get("directions"):
+            return False
+        prepared = load_config(parse_yaml(content_in(self.path, CONFIG, remedy=AGAIN).decode()), {})
+        return bool(prepared.data.languages) or not (about["source_language"] and about["target_language"])
+
     def check(self) -> None:
         """Raise `DataError` unless all files are as they were written."""
         check_seal(self.path, remedy=AGAIN)

@@ -7,16 +7,20 @@ from collections.abc import Collection, Iterator
 from dragoman.data_check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data_check.locations import Block, NumberedPair, Tally
 from dragoman.data_check.result import Check, Finding, PartResult, Side
-from dragoman.text.identification import NO_LANGUAGE, SURE, identifier, known_languages, sure_language
+from dragoman.text.identification import (
+    LINES_AT_ONCE,
+    LONG,
+    NO_LANGUAGE,
+    SURE,
+    identifier,
+    known_languages,
+    sure_language,
+)
 from dragoman.text.language_codes import close, known_code
 from dragoman.text.scripts import script
 
 SAMPLE = 10_000
 """Most pairs of a sample."""
-LINES_AT_ONCE = 20
-"""Lines that are identified together to find the language of a side: the longer the text, the surer."""
-ENOUGH_BYTES = 36
-"""Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
 MIXED = 0.4
 """If no language has a clear majority, the one with more than this share of the lines is that of a side."""
 NOT_BY_CHANCE = 5
@@ -124,7 +128,7 @@ class LanguageCheck(Check):
 
 def _long(pairs: list[NumberedPair], index: int) -> Iterator[NumberedPair]:
     """The pairs whose side with this index is long enough to be identified."""
-    return (pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= ENOUGH_BYTES)
+    return (pair for pair in pairs if len(pair[index].encode(errors="surrogatepass")) >= LONG)
 
 
 def main_language(texts: list[str], votes: list[str | None], *, expected: str | None = None) -> str | None:

@@ -27,7 +27,11 @@ from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
 from dragoman.system.seals import MANIFEST
 from dragoman.system.urls import file_system
-from dragoman.text.language_codes import Languages
+from dragoman.text.identification import certain_language
+from dragoman.text.language_codes import Languages, close
+
+IDENTIFIED = 4_000
+"""Most pairs, about, by whose text the languages are identified."""
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settings) -> DataConfig:
@@ -66,7 +70,10 @@ def _plan_prepared(config: RunConfig, folder: PreparedFolder) -> RunConfig:
         raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
     config = folder.settle(config)
     _choose(config, *folder.counts)
-    config.chosen += [*describe_occurrences(folder.occurrences), *folder.changes()]
+    config.chosen += describe_occurrences(folder.occurrences)
+    if folder.languages_were_open:
+        config.chosen.append(describe_languages(config.data.languages))
+    config.chosen += folder.changes()
     return config
 
 
@@ -94,9 +101,33 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
+    config.chosen += _identify_languages(config, pairs)
     if not config.data.holds_out_all:
         config.data.held_out = held_out
     return config, pairs
+
+
+def _identify_languages(config: RunConfig, pairs: PairFile) -> list[str]:
+    """Set the languages of pairs that do not say them, if they are certain. Returns what to tell the user about it."""
+    if pairs.languages or pairs.counts.labels:
+        return []
+    sample = list(pairs.sample(IDENTIFIED))
+    known = pairs.source_language, pairs.target_language
+    source, target = (code or certain_language([pair[side] for pair in sample]) for side, code in enumerate(known))
+    if source and target and not close(source, target):
+        pairs.source_language, pairs.target_language = config.data.languages = source, target
+    return [describe_languages(config.data.languages)]
+
+
+def describe_languages(identified: tuple[str, str] | None) -> str:
+    """A sentence on pairs that did not say their languages; None if these are not certain."""
+    if identified is None:
+        return (
+            "The languages are not certain; name them, as in 'data.languages=[en,fr]': scores, the splitting of "
+            "sentences and servers depend on them."
+        )
+    source, target = identified
+    return f"By their text, the pairs are {source} to {target}; if not, name them, as in 'data.languages=[en,fr]'."
 
 
 def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:

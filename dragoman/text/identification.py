@@ -1,7 +1,7 @@
 """The language of a text, identified by py3langid, offline."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from tempfile import gettempdir
 from typing import Any
@@ -18,6 +18,16 @@ SHORTEST = 20
 """Bytes of letters below which no text counts as foreign: of clean texts with 8 to 12 bytes, 1 in 150 would."""
 UNLIKELY = 0.01
 """Probability of the expected language below which a text counts as foreign."""
+
+LINES_AT_ONCE, MOST_CHUNKS, MOST_LINES = 20, 100, 500
+"""Lines that are identified together, most of such chunks, and most single lines, to be certain of a language."""
+FEWEST_CHUNKS, FEWEST_LINES = 10, 10
+"""Evidence below which no language is certain: chunks, and single lines whose language is clear."""
+LONG = 36
+"""Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
+CERTAIN = 0.95
+"""Share of the chunks, and of the clear lines, that must be in one language. Of 134 sides of corpora in as many
+languages, codes and scripts, no certain one was wrong."""
 
 
 @cache
@@ -39,6 +49,26 @@ def sure_language(text: str) -> str | None:
     """The language of a text, or None where that is not clear."""
     language, probability = identifier().classify(text)
     return language if probability > SURE and language != NO_LANGUAGE else None
+
+
+def certain_language(texts: Sequence[str]) -> str | None:
+    """The language of texts, if there is no doubt; None for few texts, mixed ones, and languages that are not known.
+
+    A language that is not known looks like many others, line by line, even where long texts seem to be clear.
+    """
+    chunks = [" ".join(texts[start : start + LINES_AT_ONCE]) for start in range(0, len(texts), LINES_AT_ONCE)]
+    votes = [sure_language(chunk) for chunk in chunks[:MOST_CHUNKS]]
+    lines = [text for text in texts if len(text.encode(errors="surrogatepass")) >= LONG][:MOST_LINES]
+    clear = [language for language in map(sure_language, lines) if language]
+    if len(votes) < FEWEST_CHUNKS or len(clear) < FEWEST_LINES:
+        return None
+    language = max(set(votes), key=votes.count)
+    if language is None:
+        return None
+    for languages in (votes, clear):
+        if sum(vote is not None and close(vote, language) for vote in languages) < CERTAIN * len(languages):
+            return None
+    return language
 
 
 def is_foreign(text: str, language: str | None, other: str) -> bool:
