@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,10 @@ from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, open_pairs, whole_output
 from dragoman.cli.options import OUTPUT, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import DataError, UsageError
+from dragoman.system.urls import is_url
 
 if TYPE_CHECKING:
+    from dragoman.data.readers.types import Pair
     from dragoman.evaluation.evaluate import Evaluation
     from dragoman.metrics.metric import Score
 
@@ -54,17 +56,18 @@ def evaluate(
     are scored on the same pairs, and tested for differences.
     """
     models, rest = [str(model)], data or []
-    if _is_model(str(model)):
-        models += takewhile(_is_model, rest)
+    if os.path.isdir(model):
+        models += takewhile(os.path.isdir, rest)
         rest = rest[len(models) - 1 :]
     elif outputs:
-        models, rest = [], [str(model), *rest]
+        url = str(model).replace(":/", "://", 1)  # `Path` makes one slash of two
+        models, rest = [], [url if is_url(url) else str(model), *rest]
     if not rest:
         raise UsageError(f"Missing argument '{PAIRS.metavar}'; see `dragoman evaluate --help`.")
     names = [*models, *map(str, outputs or ())]
-    if len(names) > 1 and (ensemble or output or examples):
+    if (len(names) > 1 or outputs) and (ensemble or output or examples):
         raise UsageError("--ensemble, --output and --examples are for a single model; evaluate it alone for them.")
-    if len(set(names)) < len(names):
+    if len(set(map(os.path.realpath, names))) < len(names):
         raise UsageError("A system is given twice; leave one of the two out.")
     wanted = (source, target)
     bitexts = [
@@ -85,7 +88,7 @@ def evaluate(
         for name, search, bitext in zip(models, searches, bitexts, strict=False):
             evaluations[name] = evaluate_pairs(
                 load_models([name, *(ensemble or ())], languages=wanted),
-                pairs if bitext is bitexts[0] else list(bitext),
+                pairs if bitext is bitexts[0] else _same_pairs(name, bitext, pairs),
                 search=search,
                 precision=precision,
                 workers=workers or available_workers(),
@@ -105,9 +108,15 @@ def evaluate(
         _print_systems(context, scores, evaluations, f"On {title}", len(pairs))
 
 
-def _is_model(argument: str) -> bool:
-    """Whether an argument is a model directory, and no file of pairs."""
-    return os.path.isfile(os.path.join(argument, "config.json"))
+def _same_pairs(name: str, bitext: Iterable["Pair"], first: "Sequence[Pair]") -> "list[Pair]":
+    """The pairs as the model `name` reads them. Raises `UsageError` if they are others than the `first` model's."""
+    from dragoman.text.characters import without_label
+
+    pairs = list(bitext)
+    plain, first_plain = ([(without_label(source), target) for source, target in read] for read in (pairs, first))
+    if plain != first_plain:
+        raise UsageError(f"{name} is for other languages, and reads other pairs of this file; evaluate it alone.")
+    return pairs
 
 
 def _translations(path: Path, *, pairs: int) -> list[str]:
@@ -154,11 +163,11 @@ def _print_systems(
     scores: "Mapping[str, dict[str, Score]]",
     evaluations: "Mapping[str, Evaluation]",
     title: str,
-    sentences: int,
+    pairs: int,
 ) -> None:
     """Print the scores of several systems, and whether they differ."""
     from dragoman.evaluation.scores import as_numbers, signatures
-    from dragoman.evaluation.significance import compare_systems
+    from dragoman.evaluation.significance import compare_systems, sentences
     from dragoman.metrics import MAIN, TESTED
     from dragoman.terminal import console
     from dragoman.terminal.tables import comparison_table
@@ -169,7 +178,7 @@ def _print_systems(
         numbers[name] = (
             evaluation.to_dict()
             if evaluation
-            else as_numbers(of_system) | {"signatures": signatures(of_system), "sentences": sentences}
+            else as_numbers(of_system) | {"signatures": signatures(of_system), "sentences": pairs}
         )
     comparisons = compare_systems(scores)
     for warning in dict.fromkeys(text for evaluation in evaluations.values() for text in evaluation.warnings):
@@ -186,8 +195,8 @@ def _print_systems(
             rows[metric.label] = [
                 metric.write_with_interval(values, more_digits=1) if is_known else "-" for is_known, values in cells
             ]
-    console().print(f"{title}, {sentences:,} sentences", comparison_table(list(numbers), rows))
-    for comparison in comparisons:
-        print(comparison.sentence())
+    console().print(f"{title}, {pairs:,} sentences", comparison_table(list(numbers), rows))
+    for sentence in sentences(comparisons):
+        print(sentence)
     for label, signature in sorted({(MAIN.label, values["signatures"][MAIN.name]) for values in numbers.values()}):
         print(f"{label} is {signature}.")

@@ -328,7 +328,7 @@ def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
             figures.append(run.figures() | {"settings": settings})
         # Each test stands with the later of its two runs.
         for comparison in paired_tests(compared):
-            (later,) = (entry for entry in figures if entry["run"] == comparison.system)
+            later = next(entry for entry in figures if entry["run"] == comparison.system)
             later.setdefault("tests", []).append({"baseline": comparison.baseline, **comparison.to_dict()["tests"]})
         print_json(figures)
         return

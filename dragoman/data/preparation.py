@@ -20,7 +20,7 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.subword_regularization import training_stores
-from dragoman.data.twins import find_twins
+from dragoman.data.twins import MOST_HELD_OUT, find_twins
 from dragoman.errors import DataError
 from dragoman.text.characters import folded
 from dragoman.text.labels import languages_in, only
@@ -172,7 +172,7 @@ def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunCo
         train_pairs=num_train,
         dropped=dropped,
         leaked=_leaked(parts.train, held_out["test"]) if config.data.split == "line" else [],
-        twins=find_twins(held_out["test"], parts.train).indices(),
+        twins=_twins(parts.train, held_out["test"]),
         directions=directions,
     )
 
@@ -211,6 +211,11 @@ def _remove_unscorable(pairs: Pairs, encoder: Encoder) -> int:
     fitting = [len(ids) < positions for ids in encoder.tools.source_tokenizer.encode_batch(sources)]
     pairs[:] = compress(pairs, fitting)
     return len(fitting) - len(pairs)
+
+
+def _twins(train: Bitext, test: Pairs) -> list[int] | None:
+    """The indices of test pairs that have a twin; None if there are too many to look."""
+    return find_twins(test, train).indices() if len(test) <= MOST_HELD_OUT else None
 
 
 def _leaked(train: Bitext, test: Pairs) -> list[int]:

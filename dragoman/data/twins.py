@@ -16,12 +16,15 @@ import numpy as np
 
 from dragoman.data.readers.types import Pair
 from dragoman.system.processes import map_on_cores
+from dragoman.text.characters import without_label
 from dragoman.text.scripts import is_unspaced
 
 SIMILAR = 0.6
 """Similarity from which on sentences are twins."""
 LENGTH, UNSPACED_LENGTH = 4, 2
 """Characters of an n-gram, and of one where words are not separated by spaces."""
+MOST_HELD_OUT = 20_000
+"""Most held-out pairs that should be looked at: each is compared with many of each block."""
 KNOWN = 0x20100
 """Characters that are told apart; those beyond are rare Chinese ones."""
 PAIRS_AT_ONCE, MEETINGS_AT_ONCE = 20_000, 4_000_000
@@ -48,7 +51,8 @@ def find_twins(held_out: Sequence[Pair], train: Iterable[Pair], *, limit: float 
 
     Takes a pass over the training pairs, on all cores.
     """
-    blocks = _blocks(train)
+    held_out = list(_without_labels(held_out))
+    blocks = _blocks(_without_labels(train))
     first = next(blocks, ())
     indices = [
         TwinIndex([pair[side] for pair in held_out], usual=[pair[side] for pair in first], limit=limit)
@@ -59,6 +63,10 @@ def find_twins(held_out: Sequence[Pair], train: Iterable[Pair], *, limit: float 
         for best, of_block in zip(nearest, found, strict=True):
             np.maximum(best, of_block, out=best)
     return Twins(*nearest)
+
+
+def _without_labels(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    return ((without_label(source), target) for source, target in pairs)
 
 
 class _Probe:
@@ -190,7 +198,12 @@ def _grams(texts: Sequence[str]) -> _Grams:
             following = np.where(is_short, np.uint32(0), following)
         hashes = (hashes ^ following) * np.uint32(0x9E3779B1)
         hashes ^= hashes >> np.uint32(15)
-    inside = (sentences[:count] == last) & ~is_end[:count]
+    # What has no letter, such as a mark or a number, is near to nothing.
+    is_letter = ~np.isin(codes, [ord(" "), ord("0"), _EDGE, _LINE])
+    has_letter = np.zeros(count, bool)
+    for offset in range(LENGTH):
+        has_letter |= is_letter[offset : offset + count] & ~(is_short & (offset >= UNSPACED_LENGTH))
+    inside = (sentences[:count] == last) & ~is_end[:count] & has_letter
     keys = np.sort(_key(sentences[:count][inside], hashes[inside]))
     keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
     return _Grams((keys >> np.uint64(32)).astype(np.int64), keys.astype(np.uint32))

@@ -3,12 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from dragoman.data.readers.types import Pair
-from dragoman.data.twins import find_twins
+from dragoman.data.twins import MOST_HELD_OUT, find_twins
 from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, PartResult
-
-MOST_HELD_OUT = 20_000
-"""Most pairs of a held-out part that are compared: each takes some hundred bytes."""
 
 
 class TwinCheck(Check):

@@ -1,8 +1,10 @@
 """How far a score would move if the sentences were others like these: the bootstrap, and paired tests of two systems.
 
-All of it draws sentences again and again and adds up their sufficient statistics, so that no text is read twice. Draws,
-intervals and p-values are those of sacrebleu (`sacrebleu --confidence`, `--paired-bs`, `--paired-ar`), which follows
-Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation", and Riezler and Maxwell (2005).
+All of it draws sentences again and again and adds up their sufficient statistics, so that no text is read twice. Draws
+and intervals are those of sacrebleu (`sacrebleu --confidence`, `--paired-bs`, `--paired-ar`), which follows Koehn
+(2004), "Statistical Significance Tests for Machine Translation Evaluation", and Riezler and Maxwell (2005). So are
+p-values, but that a difference by chance counts if it is as large as the measured one: systems that differ in a single
+sentence would else be found to differ.
 """
 
 import os
@@ -12,10 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dragoman.errors import UsageError
+
 RESAMPLES, SHUFFLES = 1_000, 10_000
 """Draws of a bootstrap, and trials of a randomization."""
 DRAWN_AT_ONCE = 2_000_000
 """Most indices of sentences that are in memory."""
+ROUNDING = 1e-9
+"""Two differences that are closer than this are the same."""
 BITS = 32
 """Random bits that are drawn together. Rows that are drawn one after the other are the same if they waste none."""
 FEWEST = 2
@@ -89,7 +95,7 @@ class PairedTest:
     """How often chance alone would make a difference as large as this."""
     sentences: int
     needed: int | None
-    """About how many sentences would show such a difference four times in five; None if there is no difference."""
+    """About how many sentences would show such a difference four times in five; None if nothing tells."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -113,37 +119,42 @@ def paired_bootstrap(baseline: Statistics, system: Statistics) -> PairedTest:
     before = baseline._scores(_drawn(count))
     after = system._scores(_drawn(count))
     distances = np.abs(after - before)
-    return _tested(baseline, system, after - before, distances - distances.mean())
+    exceeding = np.sum(distances - distances.mean() > abs(system.value() - baseline.value()))
+    return _tested(baseline, system, after - before, exceeding, RESAMPLES)
 
 
 def approximate_randomization(baseline: Statistics, system: Statistics) -> PairedTest:
     """Tests by exchanging translations of the systems at random, which assumes less than the bootstrap."""
     count = len(baseline.rows)
-    shuffled = []
-    for exchanged in _exchanged(count):
-        kept = 1.0 - exchanged
-        first = exchanged @ baseline.rows + kept @ system.rows
-        second = kept @ baseline.rows + exchanged @ system.rows
-        shuffled += [
-            abs(baseline.score_of(one) - baseline.score_of(other)) for one, other in zip(first, second, strict=True)
-        ]
+    measured = abs(system.value() - baseline.value()) - ROUNDING
+    exceeding = 0
+    for kept in _kept(count):
+        exchanged = 1.0 - kept
+        first = kept @ baseline.rows + exchanged @ system.rows
+        second = exchanged @ baseline.rows + kept @ system.rows
+        for one, other in zip(first, second, strict=True):
+            exceeding += abs(baseline.score_of(one) - baseline.score_of(other)) >= measured
     differences = system._scores(_drawn(count)) - baseline._scores(_drawn(count))
-    return _tested(baseline, system, differences, np.array(shuffled))
+    return _tested(baseline, system, differences, exceeding, SHUFFLES)
 
 
-def _tested(baseline: Statistics, system: Statistics, drawn: np.ndarray, by_chance: np.ndarray) -> PairedTest:
-    """The test that follows from the differences of all draws, and from those that chance makes."""
-    difference = system.value() - baseline.value()
-    p_value = (np.sum(by_chance > abs(difference)) + 1) / (len(by_chance) + 1)
+def _tested(baseline: Statistics, system: Statistics, drawn: np.ndarray, exceeding: int, trials: int) -> PairedTest:
+    """The test that follows from the differences of all draws, and from how often chance makes a larger one."""
+    difference, count = system.value() - baseline.value(), len(system.rows)
+    p_value = (int(exceeding) + 1) / (trials + 1)
     needed = None
-    if difference:
-        needed = int(np.ceil(len(system.rows) * (POWER * drawn.std() / difference) ** 2))
-    return PairedTest(difference, Interval.of(drawn), float(p_value), len(system.rows), needed)
+    if difference and drawn.std():
+        needed = int(np.ceil(count * (POWER * drawn.std() / difference) ** 2))
+        if p_value >= SIGNIFICANT:  # what was not shown with so many sentences needs more of them
+            needed = max(needed, count + 1)
+    return PairedTest(difference, Interval.of(drawn), p_value, count, needed)
 
 
 def _generator() -> np.random.Generator:
     """Random numbers from the seed of sacrebleu."""
     seed = os.environ.get("SACREBLEU_SEED", "12345")
+    if not seed.isdecimal() and seed.lower() != "none":
+        raise UsageError(f"SACREBLEU_SEED is {seed}; set it to a whole number or to none, or leave it out.")
     return np.random.default_rng(None if seed.lower() == "none" else int(seed))
 
 
@@ -158,7 +169,7 @@ def _drawn(count: int) -> Iterator[np.ndarray]:
         yield np.bincount(flat, minlength=draws * count).reshape(draws, count).astype(np.float64)
 
 
-def _exchanged(count: int) -> Iterator[np.ndarray]:
+def _kept(count: int) -> Iterator[np.ndarray]:
     """For each trial 1 where a translation keeps its system and 0 where it changes it, (trials, count)."""
     generator = _generator()
     at_once = max(1, DRAWN_AT_ONCE // count // BITS) * BITS

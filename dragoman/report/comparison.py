@@ -16,9 +16,9 @@ from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.errors import DataError
 from dragoman.evaluation.scores import score
-from dragoman.evaluation.significance import SystemComparison, compare_systems
+from dragoman.evaluation.significance import SystemComparison, compare_systems, sentences
 from dragoman.metrics import MAIN, TEXT_METRICS, VALIDATED_TEXT_METRICS
-from dragoman.metrics.metric import Score
+from dragoman.metrics.metric import Metric, Score
 from dragoman.report.summary import last_step
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
@@ -94,11 +94,14 @@ class ComparedRun:
             "test_signature": evaluation.get("signatures", {}).get(MAIN.name),
         }
 
-    def test_scores(self) -> dict[str, Score] | None:
-        """The scores of the test translations, in the order of the pairs; None if the run has not kept these."""
+    @property
+    def has_translations(self) -> bool:
+        """Whether the run has kept its test translations, as older versions did not."""
+        return self.evaluation is not None and RunDirectory(self.path).translations.is_file()
+
+    def test_scores(self, metrics: Sequence[Metric]) -> dict[str, Score]:
+        """The scores of the test translations, in the order of the pairs."""
         directory = RunDirectory(self.path)
-        if not self.evaluation or not directory.translations.is_file():
-            return None
         translations = json.loads(directory.read(directory.translations))
         # The order of test pairs depends on the seed of a run.
         translated = sorted(zip(directory.pairs("test"), translations, strict=True))
@@ -107,6 +110,7 @@ class ComparedRun:
             [reference for (_, reference), _ in translated],
             sources=[without_label(source) for (source, _), _ in translated],
             target_language=directory.about()["target_language"],
+            metrics=metrics,
         )
 
     def _best_event(self) -> dict[str, Any]:
@@ -146,14 +150,22 @@ def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     return rows
 
 
-def paired_tests(runs: Sequence[ComparedRun]) -> list[SystemComparison]:
-    """A test of each pair of runs that have translated the same test sources."""
-    by_test_set: dict[str, dict[str, dict[str, Score]]] = {}
+def paired_tests(runs: Sequence[ComparedRun], metrics: Sequence[Metric] = TEXT_METRICS) -> list[SystemComparison]:
+    """A test of each pair of runs that have kept their translations of the same test sources."""
+    comparisons = []
+    for together in _by_test_set(runs):
+        scores = {run.name: run.test_scores(metrics) for run in together if run.has_translations}
+        comparisons += compare_systems(scores)
+    return comparisons
+
+
+def _by_test_set(runs: Sequence[ComparedRun]) -> list[list[ComparedRun]]:
+    """The different runs that were tested on the same pairs, if there are several."""
+    by_test_set: dict[str, dict[str, ComparedRun]] = {}
     for run in runs:
-        scores = run.test_scores() if sum(other.test_set == run.test_set for other in runs) > 1 else None
-        if scores:
-            by_test_set.setdefault(run.test_set, {})[run.name] = scores
-    return [comparison for systems in by_test_set.values() for comparison in compare_systems(systems)]
+        if run.evaluation:
+            by_test_set.setdefault(run.test_set, {})[run.name] = run
+    return [list(together.values()) for together in by_test_set.values() if len(together) > 1]
 
 
 def tokens_per_second(steps: Sequence[dict[str, Any]]) -> float | None:
@@ -185,7 +197,13 @@ def setting_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
 def remarks(runs: Sequence[ComparedRun]) -> list[str]:
     """Tests of the runs in words, the signatures of the test scores, and whether the scores can be compared."""
     signatures = {metric.label: _signatures(runs, metric.name) for metric in TEXT_METRICS}
-    lines = [comparison.sentence() for comparison in paired_tests(runs)]
+    lines = sentences(paired_tests(runs, [MAIN]))
+    lines += [
+        f"{run.name} has kept no test translations, and so is not tested; `dragoman evaluate` can do it."
+        for together in _by_test_set(runs)
+        for run in together
+        if not run.has_translations
+    ]
     lines += [f"Test {label} is {signature}." for label, variants in signatures.items() for signature in variants]
     if len({run.test_set for run in runs}) > 1:
         lines.append("The runs have different test pairs: their test scores cannot be compared with each other.")

@@ -1,18 +1,21 @@
 """The plan of a run: its config and its pairs, before torch is loaded, so that mistakes are reported at once."""
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import Settings, merged, spelled
-from dragoman.data.bitext import Bitext, OpenedBitext
+from dragoman.data.bitext import Bitext, CleanedBitext, OpenedBitext
 from dragoman.data.corpora import open_corpora, open_held_out
 from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
+from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.evaluation.agreement import check_models
@@ -27,11 +30,12 @@ from dragoman.system.optional import load
 from dragoman.system.resources import cores, started_together
 from dragoman.system.seals import MANIFEST
 from dragoman.system.urls import file_system
+from dragoman.text.characters import normalised
 from dragoman.text.identification import certain_language
-from dragoman.text.language_codes import Languages, close
+from dragoman.text.language_codes import Languages, close, two_letters
 
-IDENTIFIED = 4_000
-"""Most pairs, about, by whose text the languages are identified."""
+IDENTIFIED, LOOKED_AT = 4_000, 200_000
+"""Pairs by whose text the languages are identified, and the pairs of the files that these are drawn from."""
 
 
 def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settings) -> DataConfig:
@@ -90,7 +94,12 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         config.data.languages = config.data.languages or languages(base)
         known_directions = directions(base)
     bitext = open_corpora(config.data, labelled=bool(known_directions))
-    open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
+    held_out_parts = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
+    languages_were_open = not bitext.languages and not bitext.has_labels
+    if languages_were_open and (identified := _identified(bitext, held_out_parts.values())):
+        config.data.languages = identified
+        bitext = open_corpora(config.data)
+        open_held_out(config.data, bitext.languages)
     check_models(config.data.cleaning, bitext)
     for files in (config.finetune.mix, config.finetune.test, config.tokenizer.pairs):
         if files:  # opened only to find a mistake in them now
@@ -101,22 +110,40 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
-    config.chosen += _identify_languages(config, pairs)
+    if languages_were_open:
+        config.chosen.append(describe_languages(config.data.languages))
     if not config.data.holds_out_all:
         config.data.held_out = held_out
     return config, pairs
 
 
-def _identify_languages(config: RunConfig, pairs: PairFile) -> list[str]:
-    """Set the languages of pairs that do not say them, if they are certain. Returns what to tell the user about it."""
-    if pairs.languages or pairs.counts.labels:
-        return []
-    sample = list(pairs.sample(IDENTIFIED))
-    known = pairs.source_language, pairs.target_language
-    source, target = (code or certain_language([pair[side] for pair in sample]) for side, code in enumerate(known))
-    if source and target and not close(source, target):
-        pairs.source_language, pairs.target_language = config.data.languages = source, target
-    return [describe_languages(config.data.languages)]
+def _identified(bitext: CleanedBitext, held_out: Iterable[Bitext]) -> tuple[str, str] | None:
+    """The languages of pairs that do not say them, by their text, if these are certain.
+
+    A held-out file that says its own spells the codes.
+    """
+    sample: list[Pair] = []
+    dice = random.Random(0)
+    for number, pair in enumerate(islice(_raw(bitext), LOOKED_AT)):
+        if len(sample) < IDENTIFIED:
+            sample.append(pair)
+        elif (place := dice.randrange(number + 1)) < IDENTIFIED:
+            sample[place] = pair
+    dice.shuffle(sample)
+    named = [code for part in held_out for code in (part.source_language, part.target_language) if code]
+    languages = []
+    for side, known in enumerate((bitext.source_language, bitext.target_language)):
+        code = known or certain_language([normalised(pair[side]) for pair in sample])
+        if code is None:
+            return None
+        languages.append(next((name for name in named if not known and close(two_letters(name), code)), code))
+    source, target = languages
+    return None if close(two_letters(source), two_letters(target)) else (source, target)
+
+
+def _raw(bitext: CleanedBitext) -> Iterator[Pair]:
+    """The pairs as they are in their files."""
+    return (pair for corpus in bitext.corpora for pair in corpus.bitext)
 
 
 def describe_languages(identified: tuple[str, str] | None) -> str:

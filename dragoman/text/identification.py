@@ -1,6 +1,7 @@
 """The language of a text, identified by py3langid, offline."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from tempfile import gettempdir
@@ -26,8 +27,8 @@ FEWEST_CHUNKS, FEWEST_LINES = 10, 10
 LONG = 36
 """Bytes of UTF-8 below which a single line is not identified: 30 letters and spaces, or a dozen Chinese characters."""
 CERTAIN = 0.95
-"""Share of the chunks, and of the clear lines, that must be in one language. Of 134 sides of corpora in as many
-languages, codes and scripts, no certain one was wrong."""
+"""Share of the chunks, and of the clear lines, that must be in one language. Of 186 sides of corpora, 118 were certain
+and right, and six in languages that are not known were given one that is close to them."""
 
 
 @cache
@@ -52,9 +53,10 @@ def sure_language(text: str) -> str | None:
 
 
 def certain_language(texts: Sequence[str]) -> str | None:
-    """The language of texts, if there is no doubt; None for few texts, mixed ones, and languages that are not known.
+    """The language of texts, if there is no doubt; None for few texts, mixed ones, and most languages not known.
 
-    A language that is not known looks like many others, line by line, even where long texts seem to be clear.
+    Such a language looks like many others, line by line, even where long texts seem to be clear. Give the texts in any
+    order but that of their file, since the first of them are looked at.
     """
     chunks = [" ".join(texts[start : start + LINES_AT_ONCE]) for start in range(0, len(texts), LINES_AT_ONCE)]
     votes = [sure_language(chunk) for chunk in chunks[:MOST_CHUNKS]]
@@ -62,7 +64,7 @@ def certain_language(texts: Sequence[str]) -> str | None:
     clear = [language for language in map(sure_language, lines) if language]
     if len(votes) < FEWEST_CHUNKS or len(clear) < FEWEST_LINES:
         return None
-    language = max(set(votes), key=votes.count)
+    language, _ = Counter(votes).most_common(1)[0]
     if language is None:
         return None
     for languages in (votes, clear):

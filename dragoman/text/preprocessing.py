@@ -109,7 +109,7 @@ class Preprocessor:
         self._masks_placeholders = tokenizer.placeholders
         self._excluded = {*tokenizer.symbols, *style.translated}
         self._ahead: dict[str, Prepared] = {}
-        """Sentences that were prepared ahead, each until it is asked for."""
+        """Sentences that were prepared ahead, each until it is asked for or there are too many."""
 
     def __call__(self, sentence: str, excluded: Collection[str] = ()) -> Prepared:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""

@@ -83,6 +83,9 @@ def test_what_cannot_be_compared_is_refused(pairs, dragoman, tmp_path):
         ("evaluate", pairs, "--outputs", good, "--outputs", good): (2, "A system is given twice"),
         ("evaluate", pairs, "--outputs", good, "--outputs", short, "--examples", 3): (2, "are for a single model"),
         ("evaluate", pairs): (2, "Missing argument"),
+        ("evaluate", pairs, "--outputs", good, "--output", tmp_path / "out"): (2, "are for a single model"),
+        ("evaluate", tmp_path, pairs, "--outputs", good): (3, "no config.json"),
+        ("evaluate", pairs, "--outputs", good, "--outputs", tmp_path / "x" / ".." / "good.fr"): (2, "given twice"),
     }
     for arguments, (exit_code, message) in refused.items():
         code, out, err = dragoman(*arguments)
@@ -93,12 +96,12 @@ def test_what_cannot_be_compared_is_refused(pairs, dragoman, tmp_path):
 @pytest.mark.parametrize(
     ("difference", "p_value", "needed", "sentence"),
     [
-        (1.26, 0.0031, 410, "B is better than A by 1.3 BLEU (p = 0.003)."),
-        (-1.26, 0.0001, 410, "A is better than B by 1.3 BLEU (p < 0.001)."),
-        (0.32, 0.31, 2_841, "Between A and B no difference can be shown with 461 sentences (BLEU 0.3 apart, "
-        "p = 0.310); some 2,900 would be needed."),
-        (0.01, 0.97, 3_000_000, "Between A and B no difference can be shown with 461 sentences (BLEU 0.0 apart, "
-        "p = 0.970); more than a million would be needed."),
+        (1.26, 0.0031, 410, "B is better than A by 1.26 BLEU (p = 0.0031)."),
+        (-1.26, 0.0001, 410, "A is better than B by 1.26 BLEU (p < 0.001)."),
+        (0.32, 0.31, 2_841, "Between A and B no difference can be shown with 461 sentences (BLEU 0.32 apart, "
+        "p = 0.3100); some 2,900 would be needed."),
+        (0.01, 0.97, 3_000_000, "Between A and B no difference can be shown with 461 sentences (BLEU 0.01 apart, "
+        "p = 0.9700); more than a million would be needed."),
         (0.0, 0.0001, None, "A and B have the same BLEU."),
     ],
 )  # fmt: skip
@@ -109,4 +112,4 @@ def test_a_test_is_said_in_words(difference: float, p_value: float, needed: int 
 
 def test_a_lower_ter_is_better() -> None:
     test = PairedTest(-2.0, Interval(-3.0, -1.0), 0.001, 461, 100)
-    assert SystemComparison("A", "B", {"ter": test}).sentence("ter") == "B is better than A by 2.0 TER (p = 0.001)."
+    assert SystemComparison("A", "B", {"ter": test}).sentence("ter") == "B is better than A by 2.00 TER (p = 0.0010)."

@@ -4,12 +4,13 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.data import twins
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.twins import SIMILAR, TwinIndex, find_twins
+from dragoman.text.labels import label
 from dragoman.text.scripts import is_unspaced
 
 PAIRS = [*dict(generate(700)).items()]
@@ -28,19 +29,21 @@ def grams(text: str) -> set[str]:
     found = set()
     for start, character in enumerate(padded):
         end = start + (2 if is_unspaced(character) else 4)
-        if end <= len(padded):
-            found.add(padded[start:end])
+        gram = padded[start:end]
+        if end <= len(padded) and gram.strip("0 <>"):
+            found.add(gram)
     return found
 
 
 def similarity(one: str, other: str) -> float:
     first, second = grams(one), grams(other)
-    return len(first & second) / len(first | second)
+    return len(first & second) / max(1, len(first | second))
 
 
 TEXTS = st.lists(st.text("ab cD1,é我不知道ครี", max_size=14), min_size=1, max_size=12)
 
 
+@settings(deadline=None)  # the first case makes the table of characters
 @given(TEXTS, TEXTS, st.sampled_from([0.2, 0.5, SIMILAR, 0.9]))
 def test_each_sentence_above_the_limit_has_the_similarity_of_its_nearest(held_out, train, limit) -> None:
     nearest = TwinIndex(held_out, usual=train, limit=limit).nearest(train)
@@ -60,6 +63,12 @@ def test_blocks_and_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(np.where(whole.sources >= 0.3, whole.sources, 0),
                                   np.where(parts.sources >= 0.3, parts.sources, 0))  # fmt: skip
     assert whole.indices(0.3) == parts.indices(0.3)
+
+
+def test_labels_of_languages_do_not_count() -> None:
+    labelled = [(label("en", "de") + source, target) for source, target in PAIRS[:40]]
+    plain = find_twins(PAIRS[:20], PAIRS[20:40], limit=0.2)
+    np.testing.assert_array_equal(find_twins(labelled[:20], labelled[20:], limit=0.2).sources, plain.sources)
 
 
 def changed_word(words: list[str], dice: random.Random) -> list[str]:
@@ -92,6 +101,6 @@ def test_a_long_sentence_is_found_whatever_was_changed(change: str) -> None:
 
 def test_nothing_is_near_to_nothing() -> None:
     assert find_twins([("a sentence", "une phrase")], []).indices() == []
-    assert find_twins([("", "")], [("", ""), (" .", "!")]).sources.tolist() == [1.0]
+    assert find_twins([("", ""), ("12 ...", "?!")], [("", ""), (" .", "!"), ("34", "😀")]).indices() == []
     lone = "\ud800 a lone surrogate"
     assert TwinIndex([lone]).nearest([lone, ""]).tolist() == [1.0]

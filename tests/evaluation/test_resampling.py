@@ -7,6 +7,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest as Sacrebleu
 
+from dragoman.errors import UsageError
 from dragoman.metrics import TEXT_METRICS, resampling
 from dragoman.metrics.metric import Translations
 from dragoman.metrics.resampling import Interval, Statistics, approximate_randomization, paired_bootstrap
@@ -55,7 +56,7 @@ def test_paired_tests_are_sacrebleus(name, kind, tested, drawn_at_once, monkeypa
     metrics = {name: SACREBLEU[name]}
     _, scores = Sacrebleu(systems, metrics, [REFERENCES], test_type=kind, n_samples=1_000)()
     wanted = next(iter(results for key, results in scores.items() if key != "System"))[1]
-    found = tested(counted(name, WORSE), counted(name, BETTER))
+    found = tested(counted(name, WORSE), counted(name, BETTER))  # no two of these differences are the same
     assert found.p_value == pytest.approx(wanted.p_value, abs=0.002)  # a draw at the very limit may be on either side
     assert found.difference == pytest.approx(counted(name, BETTER).value() - counted(name, WORSE).value())
     assert found.interval.low < found.difference < found.interval.high
@@ -88,6 +89,27 @@ def test_equal_systems_do_not_differ() -> None:
     same = paired_bootstrap(counted("bleu", BETTER), counted("bleu", BETTER))
     assert (same.difference, same.needed, same.is_significant) == (0.0, None, False)
     assert not approximate_randomization(counted("bleu", BETTER), counted("bleu", BETTER)).is_significant
+
+
+@pytest.mark.parametrize(("differing", "least"), [(1, 0.9), (3, 0.2), (12, 0.0)])
+def test_systems_that_differ_in_few_sentences_are_not_found_to_differ(differing: int, least: float) -> None:
+    before = np.arange(100.0)
+    after = before + (np.arange(100) < differing)
+    test = approximate_randomization(Statistics.of_mean(before, ""), Statistics.of_mean(after, ""))
+    assert test.p_value > least
+    assert test.is_significant == (differing == 12)
+    assert test.is_significant or test.needed > 100
+
+
+def test_one_sentence_tells_nothing() -> None:
+    test = approximate_randomization(Statistics.of_mean([1.0], ""), Statistics.of_mean([2.0], ""))
+    assert (test.is_significant, test.needed) == (False, None)
+
+
+def test_a_seed_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "abc")
+    with pytest.raises(UsageError, match="SACREBLEU_SEED is abc"):
+        counted("bleu", BETTER).interval()
 
 
 def test_a_single_sentence_has_no_interval() -> None:

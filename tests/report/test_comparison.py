@@ -127,12 +127,15 @@ def test_scores_of_other_pairs_are_not_silently_set_side_by_side(tmp_path: Path)
     first, same = (ComparedRun.read(write_run(tmp_path / name)) for name in "ab")
     elsewhere = ComparedRun.read(write_run(tmp_path / "c", test_pairs='[["a", "b"]]'))
     signatures = [f"Test {name} is {EVALUATION['signatures'][key]}." for key, name in NAMES.items()]
-    assert remarks([first, same]) == signatures
+    untested = [f"{run.name} has kept no test translations, and so is not tested" for run in (first, same)]
+    told = remarks([first, same])
+    assert [line.partition(";")[0] for line in told[:2]] == untested
+    assert told[2:] == signatures
     assert "cannot be compared" in remarks([first, elsewhere])[3]
     characters = {"signatures": EVALUATION["signatures"] | {"bleu": "nrefs:1|tok:char"}}
     differing = remarks([first, replace(same, evaluation=EVALUATION | characters)])
-    assert differing[:2] == [signatures[0], "Test BLEU is nrefs:1|tok:char."]
-    assert differing[4] == "The signatures of BLEU differ: such scores cannot be compared with each other."
+    assert differing[2:4] == [signatures[0], "Test BLEU is nrefs:1|tok:char."]
+    assert differing[6] == "The signatures of BLEU differ: such scores cannot be compared with each other."
 
 
 def test_runs_with_the_same_test_pairs_in_any_order_are_tested_for_a_difference(tmp_path: Path):
@@ -153,7 +156,7 @@ def test_runs_with_the_same_test_pairs_in_any_order_are_tested_for_a_difference(
     assert comparison.tests["bleu"].difference < -20
     assert comparison.tests["ter"].difference > 20
     good, bad = map(str, (tmp_path / "good", tmp_path / "bad"))
-    assert re.fullmatch(rf"{good} is better than {bad} by \d\d\.\d BLEU \(p < 0\.001\)\.", remarks(runs)[0])
+    assert re.fullmatch(rf"{good} is better than {bad} by \d\d\.\d\d BLEU \(p < 0\.001\)\.", remarks(runs)[0])
     write_comparison(tmp_path / "page.html", runs)
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "1 good is better than 2 bad by" in html

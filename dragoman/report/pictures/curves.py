@@ -47,8 +47,9 @@ def plot_runs(runs: Mapping[str, Metrics], panels: Sequence[str] = ()) -> Pictur
             if overlay.over == "minutes":
                 x = _minutes(metrics, x)
             style.draw_line(axes, x, y[: len(x)], **style.line_style(number))
-            low, high = _band(metrics, overlay.key) if overlay.event == "validation" else (y, y)
-            style.draw_band(axes, x, low[: len(x)], high[: len(x)], color=style.line_style(number)["color"])
+            if overlay.event == "validation":
+                low, high = _band(metrics, overlay.key)
+                style.draw_band(axes, x, low[: len(x)], high[: len(x)], color=style.line_style(number)["color"])
         _dress_panel(axes, name, xlabel=overlay.over, ylabel=overlay.unit)
         axes.set_xlim(0, None)
         if overlay.unit != LOSS.unit:
