@@ -1,11 +1,14 @@
 """A run is planned before it starts: settings are chosen, and mistakes are refused."""
 
+from pathlib import Path
+
 import pytest
 
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import load_config
 from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
+from dragoman.data.builtin.grammar import generate
 from dragoman.data.preparation import prepare
 from dragoman.data.readers import tables
 from dragoman.data.readers.types import ReaderOptions
@@ -13,7 +16,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.formats import text_files
 from dragoman.runs.plan import plan_resume, plan_run
 from tests.data.readers.files import write
-from tests.small import write_pairs
+from tests.small import plan, write_pairs
 
 
 def test_settings_win_over_the_recipe_and_the_recipe_over_the_choice(tmp_path):
@@ -129,3 +132,37 @@ def test_a_table_is_read_once_and_a_little_of_it_to_find_its_columns(tmp_path, m
     prepare(bitext, config, tmp_path)
     assert 2_003 <= len(lines) <= 2_003 + 5
     assert len(tables.Sample(path, ReaderOptions()).lines) < 2_003 / 10
+
+
+def tmx(path: Path, pairs: list[tuple[str, str]], *, first: str = "fr") -> Path:
+    """Pairs of English and French, with one of the two first."""
+    variants = {"en": '<tuv xml:lang="en"><seg>{0}</seg></tuv>', "fr": '<tuv xml:lang="fr"><seg>{1}</seg></tuv>'}
+    order = sorted(variants, key=lambda code: code != first)
+    units = "".join("<tu>" + "".join(variants[code].format(*pair) for code in order) + "</tu>" for pair in pairs)
+    path.write_text(f'<tmx version="1.4"><header srclang="{first}"/><body>{units}</body></tmx>', encoding="utf-8")
+    return path
+
+
+def test_languages_that_nothing_tells_are_identified_before_anything_is_held_out(tmp_path):
+    pairs = [*generate(400)]
+    data, test = write_pairs(tmp_path / "pairs.tsv", pairs), tmx(tmp_path / "test.tmx", pairs[:20])
+    config, planned = plan(data, settings=[f"data.test=[{test}]"])
+    assert config.data.languages == ("en", "fr")
+    assert planned.languages == ("en", "fr")
+    assert any("By their text, the pairs are en to fr" in line for line in config.chosen)
+    held_out = {source for source, _ in pairs[:20]}
+    assert not held_out & {source for source, _ in planned}
+
+
+def test_languages_in_doubt_are_asked_for(tmp_path):
+    config, planned = plan(write_pairs(tmp_path / "pairs.tsv", [*generate(60)]))
+    assert config.data.languages is None
+    assert planned.languages is None
+    assert any(line.startswith("The languages are not certain; name them") for line in config.chosen)
+
+
+def test_languages_that_a_file_tells_are_not_guessed(tmp_path):
+    config, planned = plan(tmx(tmp_path / "memory.tmx", [*generate(300)]))
+    assert planned.languages == ("fr", "en")
+    assert config.data.languages is None
+    assert not any("languages" in line or "By their text" in line for line in config.chosen)
