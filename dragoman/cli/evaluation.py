@@ -11,7 +11,7 @@ from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, open_pairs, whole_output
 from dragoman.cli.options import OUTPUT, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import DataError, UsageError
-from dragoman.system.urls import is_url
+from dragoman.system.urls import as_typed
 
 if TYPE_CHECKING:
     from dragoman.data.readers.types import Pair
@@ -60,8 +60,7 @@ def evaluate(
         models += takewhile(os.path.isdir, rest)
         rest = rest[len(models) - 1 :]
     elif outputs:
-        url = str(model).replace(":/", "://", 1)  # `Path` makes one slash of two
-        models, rest = [], [url if is_url(url) else str(model), *rest]
+        models, rest = [], [as_typed(model), *rest]
     if not rest:
         raise UsageError(f"Missing argument '{PAIRS.metavar}'; see `dragoman evaluate --help`.")
     names = [*models, *map(str, outputs or ())]
@@ -187,14 +186,11 @@ def _print_systems(
         systems = [{"system": name, **values} for name, values in numbers.items()]
         options.print_json({"systems": systems, "comparisons": [test.to_dict() for test in comparisons]})
         return
-    rows = {}
-    for metric in TESTED:
-        known = [metric.name in values for values in numbers.values()]
-        if any(known):
-            cells = zip(known, numbers.values(), strict=True)
-            rows[metric.label] = [
-                metric.write_with_interval(values, more_digits=1) if is_known else "-" for is_known, values in cells
-            ]
+    rows = {
+        metric.label: [metric.write_with_interval(values, more_digits=1) for values in numbers.values()]
+        for metric in TESTED
+        if any(metric.name in values for values in numbers.values())
+    }
     console().print(f"{title}, {pairs:,} sentences", comparison_table(list(numbers), rows))
     for sentence in sentences(comparisons):
         print(sentence)

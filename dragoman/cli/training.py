@@ -13,7 +13,7 @@ from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, TRAINING_PRECISIONS, Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
 from dragoman.system.atomic import check_output
-from dragoman.system.urls import is_url
+from dragoman.system.urls import as_typed, is_url
 
 if TYPE_CHECKING:
     from dragoman.config.run import RunConfig
@@ -142,7 +142,7 @@ def train(
     refused_output = None if is_url(resume or "") else output
     if resume and any((paths, columns, refused_output, valid, test, size, recipe, seed, finetune, mix)):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
-    if output and is_url(str(output).replace(":/", "://", 1)):  # `Path` makes one slash of two
+    if output and is_url(as_typed(output)):
         raise UsageError(
             "--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror."
         )

@@ -59,9 +59,9 @@ def find_twins(held_out: Sequence[Pair], train: Iterable[Pair], *, limit: float 
         for side in (0, 1)
     ]
     nearest = [np.zeros(len(held_out), np.float32) for _ in indices]
-    for found in map_on_cores(_Probe(indices), chain([first], blocks)):
-        for best, of_block in zip(nearest, found, strict=True):
-            np.maximum(best, of_block, out=best)
+    for nearest_in_block in map_on_cores(_Probe(indices), chain([first], blocks)):
+        for best, of_side in zip(nearest, nearest_in_block, strict=True):
+            np.maximum(best, of_side, out=best)
     return Twins(*nearest)
 
 
@@ -100,8 +100,9 @@ class TwinIndex:
         self._hashes, starts = np.unique(indexed.hashes[order], return_index=True)
         """The hashes that are looked up, sorted."""
         self._ends = np.append(starts, len(order))
-        """Where the sentences of each hash begin in `_sentences`, and where the last one's end."""
+        """Positions in `_sentences` at which the sentences of each hash begin; behind them that of the end."""
         self._sentences = indexed.sentences[order]
+        """The sentences that have each hash, one hash after the other."""
         self._indexed_sizes = indexed.sizes(self.count)
         self._may_be_there = np.zeros(1 << PROBED_BITS, bool)
         self._may_be_there[_probed(self._hashes)] = True
@@ -144,8 +145,8 @@ class TwinIndex:
         probable = self._may_be_there[_probed(grams.hashes)]
         hashes, others = grams.hashes[probable], grams.sentences[probable]
         places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        found = self._hashes[places] == hashes if len(self._hashes) else np.zeros(len(hashes), bool)
-        places, others = places[found], others[found]
+        is_indexed = self._hashes[places] == hashes if len(self._hashes) else np.zeros(len(hashes), bool)
+        places, others = places[is_indexed], others[is_indexed]
         starts, counts = self._ends[places], self._ends[places + 1] - self._ends[places]
         ours = self._sentences[_ranges(starts, counts)]
         shared = np.bincount(np.repeat(others, counts) * self.count + ours, minlength=others_count * self.count)

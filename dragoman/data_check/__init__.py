@@ -25,8 +25,8 @@ def check(
 ) -> CheckResult:
     """Look through the corpora of `train` and the held-out parts `valid` and `test`, as far as they are given.
 
-    `progress` is called with the number of pairs read since the last call. The pairs of `train` are read once more for
-    each held-out part. Memory grows by 32 bytes a pair. Raises `DataError` if a file cannot be read.
+    `progress` is called with the number of pairs read since the last call. The pairs of `train` are read once more if
+    parts are held out. Memory grows by 32 bytes a pair. Raises `DataError` if a file cannot be read.
     """
     parts: list[PartResult] = []
     findings: list[Finding] = []
@@ -55,8 +55,8 @@ def check(
             findings += part_check.findings()
         parts.append(result)
     findings += overlaps(repeats)
-    for twin_check in twin_checks:  # `train` leaves out pairs whose source is held out
-        findings += twin_check.twins(train.cleaned(held_out=(held_out or {}).values()))
+    # `train` leaves out pairs whose source is held out.
+    findings += TwinCheck.twins(twin_checks, train.cleaned(held_out=(held_out or {}).values()))
     findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
     num_pairs = remaining(repeats)  # completes the counts of what `train` leaves out
     words = parts[0].source.words.mean

@@ -1,9 +1,9 @@
 """Checks the languages of the sides of a sample, as a whole and line by line. py3langid identifies them, offline."""
 
-import random
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from dragoman.data.sampling import Sample
 from dragoman.data_check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data_check.locations import Block, NumberedPair, Tally
 from dragoman.data_check.result import Check, Finding, PartResult, Side
@@ -36,22 +36,15 @@ class LanguageCheck(Check):
 
     def __init__(self, result: PartResult):
         super().__init__(result)
-        self.sample: list[NumberedPair] = []
-        self._random = random.Random(0)
+        self.sample = Sample[NumberedPair](SAMPLE)
 
     def add(self, block: Block) -> None:
-        # A later pair replaces another with falling probability, so that all are equally likely.
         for pair in block:
-            if len(self.sample) < SAMPLE:
-                self.sample.append(pair)
-                continue
-            index = int(self._random.random() * pair.number)
-            if index < SAMPLE:
-                self.sample[index] = pair
+            self.sample.add(pair, pair.number)
 
     def findings(self) -> Iterator[Finding]:
         """Wrong languages of whole sides, exchanged pairs, and lines in other languages."""
-        pairs = sorted(pair for pair in self.sample if pair.source and pair.target)
+        pairs = sorted(pair for pair in self.sample.items if pair.source and pair.target)
         sides = self.result.source, self.result.target
         labels = self._identify_sides(pairs)
         if stretch := exchanged_stretch(pairs, labels, self.result):

@@ -1,6 +1,6 @@
 """Finds held-out pairs that are nearly the same as a pair to train on."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dragoman.data.readers.types import Pair
 from dragoman.data.twins import MOST_HELD_OUT, find_twins
@@ -25,8 +25,15 @@ class TwinCheck(Check):
     def findings(self) -> Iterator[Finding]:
         yield from ()
 
-    def twins(self, train: Iterable[Pair]) -> Iterator[Finding]:
-        """The held-out pairs that have a twin among the pairs `train`, which are read once."""
-        if self._pairs and (indices := find_twins(self._pairs, train).indices()):
-            tally = Tally.of([self._numbers[index] for index in indices])
-            yield self.result.finding("twins", tally, len(self._pairs))
+    @staticmethod
+    def twins(checks: "Sequence[TwinCheck]", train: Iterable[Pair]) -> Iterator[Finding]:
+        """The held-out pairs of all parts that have a twin among the pairs `train`, which are read once."""
+        held_out = [pair for check in checks for pair in check._pairs]
+        if not held_out:
+            return
+        twins, first = set(find_twins(held_out, train).indices()), 0
+        for check in checks:
+            numbers = [number for index, number in enumerate(check._numbers, start=first) if index in twins]
+            first += len(check._numbers)
+            if numbers:
+                yield check.result.finding("twins", Tally.of(numbers), len(check._pairs))

@@ -80,13 +80,19 @@ class Metric:
         return max(events, key=lambda event: self.sort_key(event[self.validation_key]))
 
     def write_with_interval(self, scores: Mapping[str, Any], *, more_digits: int = 0) -> str:
-        """The value in `scores`, by names of metrics, with half of its interval behind ±, if `intervals` has it."""
+        """The value in `scores`, by names of metrics, with half of its interval behind ±, if `intervals` has it.
+
+        A dash if there is no value.
+        """
+        if self.name not in scores:
+            return "-"
         value = self.write(scores[self.name], more_digits=more_digits)
         interval = scores.get("intervals", {}).get(self.name)
         if interval is None:
             return value
-        low, high = interval
-        return f"{value} ± {self.write((high - low) / 2, more_digits=more_digits)}"
+        from dragoman.metrics.resampling import Interval
+
+        return f"{value} ± {self.write(Interval(*interval).half, more_digits=more_digits)}"
 
     def write(self, value: float, *, more_digits: int = 0) -> str:
         """The value as text, for people."""

@@ -1,10 +1,10 @@
-"""How far a score would move if the sentences were others like these: the bootstrap, and paired tests of two systems.
+"""How far a score would move if the sentences were others like these: the bootstrap, and a paired test of two systems.
 
 All of it draws sentences again and again and adds up their sufficient statistics, so that no text is read twice. Draws
-and intervals are those of sacrebleu (`sacrebleu --confidence`, `--paired-bs`, `--paired-ar`), which follows Koehn
-(2004), "Statistical Significance Tests for Machine Translation Evaluation", and Riezler and Maxwell (2005). So are
-p-values, but that a difference by chance counts if it is as large as the measured one: systems that differ in a single
-sentence would else be found to differ.
+and intervals are those of sacrebleu (`sacrebleu --confidence`, `--paired-ar`), which follows Koehn (2004), "Statistical
+Significance Tests for Machine Translation Evaluation", and Riezler and Maxwell (2005). So are p-values, but that a
+difference by chance counts if it is as large as the measured one: systems that differ in a single sentence would else
+be found to differ.
 """
 
 import os
@@ -111,16 +111,6 @@ class PairedTest:
     def is_significant(self) -> bool:
         """Whether chance does not explain the difference."""
         return self.difference != 0 and self.p_value < SIGNIFICANT
-
-
-def paired_bootstrap(baseline: Statistics, system: Statistics) -> PairedTest:
-    """Tests by drawing sentences, the same ones for both systems."""
-    count = len(baseline.rows)
-    before = baseline._scores(_drawn(count))
-    after = system._scores(_drawn(count))
-    distances = np.abs(after - before)
-    exceeding = np.sum(distances - distances.mean() > abs(system.value() - baseline.value()))
-    return _tested(baseline, system, after - before, exceeding, RESAMPLES)
 
 
 def approximate_randomization(baseline: Statistics, system: Statistics) -> PairedTest:

@@ -143,10 +143,7 @@ def table_rows(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
         values = [run_figures[key] for run_figures in figures]
         rows[heading] = ["-" if value is None else write(value) for value in values]
     for metric in TEXT_METRICS:
-        evaluations = [run.evaluation or {} for run in runs]
-        rows[f"Test {metric.label}"] = [
-            metric.write_with_interval(evaluation) if metric.name in evaluation else "-" for evaluation in evaluations
-        ]
+        rows[f"Test {metric.label}"] = [metric.write_with_interval(run.evaluation or {}) for run in runs]
     return rows
 
 

@@ -1,8 +1,8 @@
 """The plan of a run: its config and its pairs, before torch is loaded, so that mistakes are reported at once."""
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from dragoman.config.data import DataConfig
@@ -16,6 +16,7 @@ from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.readers.types import Pair
+from dragoman.data.sampling import Sample
 from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.evaluation.agreement import check_models
@@ -96,15 +97,20 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     bitext = open_corpora(config.data, labelled=bool(known_directions))
     held_out_parts = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     languages_were_open = not bitext.languages and not bitext.has_labels
-    if languages_were_open and (identified := _identified(bitext, held_out_parts.values())):
-        config.data.languages = identified
-        bitext = open_corpora(config.data)
-        open_held_out(config.data, bitext.languages)
+    if languages_were_open and held_out_parts:  # they are read in the languages of the pairs
+        config.data.languages = _identified(bitext, _drawn(bitext), held_out_parts.values())
+        if config.data.languages:
+            bitext = open_corpora(config.data)
+            open_held_out(config.data, bitext.languages)
     check_models(config.data.cleaning, bitext)
     for files in (config.finetune.mix, config.finetune.test, config.tokenizer.pairs):
         if files:  # opened only to find a mistake in them now
             Bitext.open(*files, languages=bitext.languages)
     pairs = write_pairs(bitext, config, near=near, journal=journal)
+    if languages_were_open and not held_out_parts:
+        config.data.languages = _identified(bitext, list(pairs.sample(IDENTIFIED)))
+        if config.data.languages:
+            pairs.source_language, pairs.target_language = config.data.languages
     if config.finetune.model:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
@@ -117,19 +123,21 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     return config, pairs
 
 
-def _identified(bitext: CleanedBitext, held_out: Iterable[Bitext]) -> tuple[str, str] | None:
-    """The languages of pairs that do not say them, by their text, if these are certain.
+def _drawn(bitext: CleanedBitext) -> list[Pair]:
+    """Some of the pairs as they are in their files."""
+    sample = Sample[Pair](IDENTIFIED)
+    pairs = chain.from_iterable(corpus.bitext for corpus in bitext.corpora)
+    for number, pair in enumerate(islice(pairs, LOOKED_AT), start=1):
+        sample.add(pair, number)
+    return sample.items
+
+
+def _identified(bitext: Bitext, sample: list[Pair], held_out: Iterable[Bitext] = ()) -> tuple[str, str] | None:
+    """The languages of a bitext that does not say them, by the text of a sample, if these are certain.
 
     A held-out file that says its own spells the codes.
     """
-    sample: list[Pair] = []
-    dice = random.Random(0)
-    for number, pair in enumerate(islice(_raw(bitext), LOOKED_AT)):
-        if len(sample) < IDENTIFIED:
-            sample.append(pair)
-        elif (place := dice.randrange(number + 1)) < IDENTIFIED:
-            sample[place] = pair
-    dice.shuffle(sample)
+    random.Random(0).shuffle(sample)
     named = [code for part in held_out for code in (part.source_language, part.target_language) if code]
     languages = []
     for side, known in enumerate((bitext.source_language, bitext.target_language)):
@@ -139,11 +147,6 @@ def _identified(bitext: CleanedBitext, held_out: Iterable[Bitext]) -> tuple[str,
         languages.append(next((name for name in named if not known and close(two_letters(name), code)), code))
     source, target = languages
     return None if close(two_letters(source), two_letters(target)) else (source, target)
-
-
-def _raw(bitext: CleanedBitext) -> Iterator[Pair]:
-    """The pairs as they are in their files."""
-    return (pair for corpus in bitext.corpora for pair in corpus.bitext)
 
 
 def describe_languages(identified: tuple[str, str] | None) -> str:

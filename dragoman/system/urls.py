@@ -22,6 +22,12 @@ def is_url(text: str) -> bool:
     return bool(_URL.match(text))
 
 
+def as_typed(path: Path) -> str:
+    """The text of a path; a URL that was made one, which has lost a slash, gets it back."""
+    url = str(path).replace(":/", "://", 1)
+    return url if is_url(url) else str(path)
+
+
 def name_of(url: str) -> str:
     """The name of the file at a URL, without folders."""
     parts = redacted(url).split("::")

@@ -59,10 +59,12 @@ def certain_language(texts: Sequence[str]) -> str | None:
     order but that of their file, since the first of them are looked at.
     """
     chunks = [" ".join(texts[start : start + LINES_AT_ONCE]) for start in range(0, len(texts), LINES_AT_ONCE)]
-    votes = [sure_language(chunk) for chunk in chunks[:MOST_CHUNKS]]
     lines = [text for text in texts if len(text.encode(errors="surrogatepass")) >= LONG][:MOST_LINES]
+    if len(chunks) < FEWEST_CHUNKS or len(lines) < FEWEST_LINES:
+        return None  # before anything is loaded
+    votes = [sure_language(chunk) for chunk in chunks[:MOST_CHUNKS]]
     clear = [language for language in map(sure_language, lines) if language]
-    if len(votes) < FEWEST_CHUNKS or len(clear) < FEWEST_LINES:
+    if len(clear) < FEWEST_LINES:
         return None
     language, _ = Counter(votes).most_common(1)[0]
     if language is None:

@@ -122,10 +122,10 @@ def test_every_pair_is_equally_likely_to_be_sampled(monkeypatch):
     drawn = Counter()
     for seed in range(503):
         check = LanguageCheck(PartResult("train", "list", Side(None), Side(None)))
-        check._random.seed(seed)
+        check.sample.random.seed(seed)
         check.add([NumberedPair(number, "x", "y") for number in range(1, 41)])
         check.add([NumberedPair(number, "x", "y") for number in range(41, 98)])
-        numbers = [pair.number for pair in check.sample]
+        numbers = [pair.number for pair in check.sample.items]
         assert len(set(numbers)) == 13
         drawn.update(numbers)
     # 503 times 13 of 97: 67.4 each, standard deviation 7.6.

@@ -10,7 +10,7 @@ from sacrebleu.significance import PairedTest as Sacrebleu
 from dragoman.errors import UsageError
 from dragoman.metrics import TEXT_METRICS, resampling
 from dragoman.metrics.metric import Translations
-from dragoman.metrics.resampling import Interval, Statistics, approximate_randomization, paired_bootstrap
+from dragoman.metrics.resampling import Interval, Statistics, approximate_randomization
 
 WORDS = "the a red blue old new house cat tree sees has is and or not we they it big small".split(" ")  # noqa: SIM905
 SACREBLEU = {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2), "ter": TER()}
@@ -47,16 +47,17 @@ def test_scores_and_intervals_are_sacrebleus(name: str, drawn_at_once: int, monk
 
 
 @pytest.mark.parametrize("name", SACREBLEU)
-@pytest.mark.parametrize(("kind", "tested"), [("bs", paired_bootstrap), ("ar", approximate_randomization)])
 @pytest.mark.parametrize("drawn_at_once", [1_000, 10_000_000])
-def test_paired_tests_are_sacrebleus(name, kind, tested, drawn_at_once, monkeypatch) -> None:
+def test_paired_tests_are_sacrebleus(name, drawn_at_once, monkeypatch) -> None:
     monkeypatch.setattr(resampling, "DRAWN_AT_ONCE", drawn_at_once)
     monkeypatch.setattr(resampling, "SHUFFLES", 1_000)
     systems = [("baseline", WORSE), ("system", BETTER)]
     metrics = {name: SACREBLEU[name]}
-    _, scores = Sacrebleu(systems, metrics, [REFERENCES], test_type=kind, n_samples=1_000)()
+    _, scores = Sacrebleu(systems, metrics, [REFERENCES], test_type="ar", n_samples=1_000)()
     wanted = next(iter(results for key, results in scores.items() if key != "System"))[1]
-    found = tested(counted(name, WORSE), counted(name, BETTER))  # no two of these differences are the same
+    found = approximate_randomization(
+        counted(name, WORSE), counted(name, BETTER)
+    )  # no two of these differences are the same
     assert found.p_value == pytest.approx(wanted.p_value, abs=0.002)  # a draw at the very limit may be on either side
     assert found.difference == pytest.approx(counted(name, BETTER).value() - counted(name, WORSE).value())
     assert found.interval.low < found.difference < found.interval.high
@@ -78,17 +79,16 @@ def test_as_many_sentences_as_needed_show_a_difference_four_times_in_five() -> N
         before = dice.normal(50, 8, size=count)
         return Statistics.of_mean(before, ""), Statistics.of_mean(before + dice.normal(0.8, 4, size=count), "")
 
-    needed = [paired_bootstrap(*pair(400)).needed for _ in range(30)]
+    needed = [approximate_randomization(*pair(400)).needed for _ in range(30)]
     count = round(math.exp(np.median(np.log(needed))))
     assert 100 < count < 400  # 2.8 squared times 25 is 196
-    shown = sum(paired_bootstrap(*pair(196)).is_significant for _ in range(60))
+    shown = sum(approximate_randomization(*pair(196)).is_significant for _ in range(60))
     assert 39 <= shown <= 57
 
 
 def test_equal_systems_do_not_differ() -> None:
-    same = paired_bootstrap(counted("bleu", BETTER), counted("bleu", BETTER))
+    same = approximate_randomization(counted("bleu", BETTER), counted("bleu", BETTER))
     assert (same.difference, same.needed, same.is_significant) == (0.0, None, False)
-    assert not approximate_randomization(counted("bleu", BETTER), counted("bleu", BETTER)).is_significant
 
 
 @pytest.mark.parametrize(("differing", "least"), [(1, 0.9), (3, 0.2), (12, 0.0)])
