@@ -122,7 +122,7 @@ class TwinIndex:
         ours, theirs, shared = self._meetings(grams, len(texts))
         # A twin lacks at most so many n-grams of the held-out sentence, and shares all others that are indexed.
         lengths = self._sizes[ours] + sizes[theirs]
-        lacking = self._sizes[ours] - np.ceil(lengths * self.limit / (1 + self.limit))
+        lacking = self._sizes[ours] - _at_least(lengths * self.limit / (1 + self.limit))
         is_possible = shared >= self._indexed_sizes[ours] - lacking
         ours, theirs = ours[is_possible], theirs[is_possible]
         common = self._common(ours, theirs, grams, sizes)
@@ -137,7 +137,7 @@ class TwinIndex:
         sentences, hashes = self._grams.sentences[order], self._grams.hashes[order]
         firsts = np.cumsum(self._sizes) - self._sizes
         rank = np.arange(len(sentences)) - firsts[sentences]
-        kept = rank <= self._sizes[sentences] - np.ceil(self.limit * self._sizes[sentences])
+        kept = rank <= self._sizes[sentences] - _at_least(self.limit * self._sizes[sentences])
         return _Grams(sentences[kept], hashes[kept])
 
     def _meetings(self, grams: "_Grams", others_count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -182,10 +182,7 @@ def _grams(texts: Sequence[str]) -> _Grams:
     codes = np.frombuffer(joined.encode("utf-32-le", errors="surrogatepass"), np.uint32)
     table, is_unspaced = _tables()
     codes = table[np.minimum(codes, len(table) - 1)]
-    # One space instead of several, and none beside an edge.
-    is_space = codes == ord(" ")
-    before, after = np.roll(codes, 1), np.roll(codes, -1)
-    codes = codes[~(is_space & ((before == ord(" ")) | (before == _EDGE) | (after == _EDGE)))]
+    codes = _with_single_spaces(codes)
     is_end = codes == _LINE
     sentences = np.cumsum(is_end)
     count = len(codes) - LENGTH + 1
@@ -208,6 +205,13 @@ def _grams(texts: Sequence[str]) -> _Grams:
     keys = np.sort(_key(sentences[:count][inside], hashes[inside]))
     keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
     return _Grams((keys >> np.uint64(32)).astype(np.int64), keys.astype(np.uint32))
+
+
+def _with_single_spaces(codes: np.ndarray) -> np.ndarray:
+    """One space instead of several, and then none beside an edge."""
+    codes = codes[~((codes == ord(" ")) & (np.roll(codes, 1) == ord(" ")))]
+    beside_edge = (np.roll(codes, 1) == _EDGE) | (np.roll(codes, -1) == _EDGE)
+    return codes[~((codes == ord(" ")) & beside_edge)]
 
 
 @lru_cache(maxsize=1)
@@ -233,6 +237,11 @@ def _tables() -> tuple[np.ndarray, np.ndarray]:
 def _key(sentences: np.ndarray, hashes: np.ndarray) -> np.ndarray:
     """A number for each sentence and hash."""
     return sentences.astype(np.uint64) << np.uint64(32) | hashes
+
+
+def _at_least(bound: np.ndarray) -> np.ndarray:
+    """The smallest whole numbers that reach a bound, which rounding may have raised."""
+    return np.ceil(bound - 1e-9)
 
 
 def _probed(hashes: np.ndarray) -> np.ndarray:

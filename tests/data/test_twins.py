@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.data import twins
@@ -44,6 +44,9 @@ TEXTS = st.lists(st.text("ab cD1,é我不知道ครี", max_size=14), min_siz
 
 
 @settings(deadline=None)  # the first case makes the table of characters
+@example(["D"], ["D,,"], 0.2)  # several spaces beside an edge
+@example([" ,D"], ["D"], 0.2)
+@example(["Dคค"], ["1D1คค"], 0.2)  # exactly at the limit
 @given(TEXTS, TEXTS, st.sampled_from([0.2, 0.5, SIMILAR, 0.9]))
 def test_each_sentence_above_the_limit_has_the_similarity_of_its_nearest(held_out, train, limit) -> None:
     nearest = TwinIndex(held_out, usual=train, limit=limit).nearest(train)
