@@ -35,7 +35,7 @@ class TrainingConfig(Section):
     plateau_factor: float = Field(0.5, gt=0, lt=1)
     """Factor by which the schedule `plateau` multiplies the learning rate."""
     plateau_patience: int = Field(3, ge=1)
-    """Validations in a row without a better one after which the schedule `plateau` lowers the learning rate."""
+    """Validations in a row without a clearly better one after which the schedule `plateau` lowers the learning rate."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
     """Adam's two decay rates, section 5.3 of the paper; RMSprop takes the second."""
     eps: float = Field(1e-9, gt=0)
@@ -79,7 +79,7 @@ class TrainingConfig(Section):
     """Also measure, at each validation, how often the likeliest next token is the right one: on the validation set and
     on as many batches of training pairs, both without dropout."""
     patience: int = Field(12, ge=1)
-    """Stop after this many validations in a row without a better one; with `wsd`, begin the decay then."""
+    """Stop after this many validations in a row without a clearly better one; with `wsd`, begin the decay then."""
     monitor: Monitor = "bleu"
     """The metric that decides which validation is the best, and so which model is kept: BLEU, chrF++ or the validation
     loss. Between equal scores the loss decides."""

@@ -20,7 +20,10 @@ SAMPLES = 3
 
 
 def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfig) -> dict[str, Any]:
-    """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies."""
+    """Scores of greedy translations of the first validation pairs, `samples` of the translations, and accuracies.
+
+    `statistics` is what the metric `training.monitor` counts in each sentence, if it looks at translations.
+    """
     release_memory()  # of the steps before
     about = data.about
     directory = ModelDirectory(
@@ -49,8 +52,10 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
         samples.append(
             {"source": readable(sources[row]), "translation": translations[row], "reference": references[row]}
         )
+    monitored = scores.get(config.training.monitor)
     return {
         **as_numbers(scores),
+        **({"statistics": monitored.statistics} if monitored else {}),
         **(_accuracies(model, data) if config.training.accuracy else {}),
         "samples": samples,
     }

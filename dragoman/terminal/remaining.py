@@ -22,17 +22,17 @@ def time_left(
         ends.append(now + steps)
     if ends:
         return f"{clock(max(0.0, min(ends) - now))} left"
-    since_best = _since_best(validations)
-    if since_best is None or len(validations) < 2:
+    since_gain = _since_gain(validations)
+    if since_gain is None or len(validations) < 2:
         return ""
     before, latest = (validation["seconds"] for validation in validations[-2:])
-    end = latest + (config.patience - since_best) * (latest - before)
+    end = latest + (config.patience - since_gain) * (latest - before)
     return f"at least {clock(max(0.0, end - now))} left"
 
 
-def _since_best(validations: list[dict[str, Any]]) -> int | None:
-    """Number of validations after the best one; None if there is none."""
+def _since_gain(validations: list[dict[str, Any]]) -> int | None:
+    """Number of validations after the last one that was clearly better than those before; None if there is none."""
     for number, validation in enumerate(reversed(validations)):
-        if validation["better"]:
+        if validation.get("gain", validation["better"]):
             return number
     return None

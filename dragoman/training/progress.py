@@ -28,7 +28,9 @@ class Progress:
     unkept: bool = False
     """Whether a better model than that of `best_step` could not be written."""
     stale: int = 0
-    """Validations since the best one."""
+    """Validations since the last one that was better by more than chance explains."""
+    gained: list[list[float]] = field(default_factory=list)
+    """What the monitored metric counted in each sentence of that validation; empty if it looks at no translations."""
     validated_step: int = 0
     """The last step that was validated and saved."""
     averaged_step: int = 0

@@ -8,16 +8,18 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches
 from dragoman.errors import DataError
 from dragoman.metrics import VALIDATED
+from dragoman.metrics.resampling import Statistics, is_clearly_better
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
 from dragoman.storage.checkpoints import Checkpoints
@@ -46,7 +48,7 @@ INTERRUPTED = "interrupted"
 """Result of `Trainer.train` when a run was stopped and its last step is saved."""
 INTERRUPTED_UNSAVED = "interrupted, not saved"
 """Result of `Trainer.train` when a run was stopped and the steps since the last checkpoint are lost."""
-LASTING = ("seconds", "best_scores", "best_step", "validation_seconds")
+LASTING = ("seconds", "best_scores", "best_step", "gained", "validation_seconds")
 """Fields of `Progress` that keep their values when a run goes back to the step before its decay."""
 
 
@@ -55,7 +57,10 @@ class TrainerCallbacks:
     """Functions and folders that the caller of a trainer provides."""
 
     evaluate: Callable[[Transformer], Metrics]
-    """Returns the scores of a model on the validation set. They include `training.monitor`, unless that is the loss."""
+    """Returns the scores of a model on the validation set. They include `training.monitor`, unless that is the loss.
+
+    If they have `statistics` of the monitored metric (`Statistics`), differences by chance are no gain.
+    """
     keep_best: Callable[[Transformer], None]
     """Called with every model that is better than all before."""
     on_event: Callable[[str, Metrics], None]
@@ -75,6 +80,20 @@ class TrainerCallbacks:
     """The processes that train this model together; rank 0 alone writes and evaluates."""
     seconds_after: Callable[[float], float] = lambda validation_seconds: 0.0
     """Estimates the seconds of the work after training from the seconds of a validation."""
+
+
+@dataclass
+class Validation:
+    """The result of a validation."""
+
+    metrics: Metrics
+    counted: list[list[float]]
+    """What the monitored metric counted in each sentence; empty if it looks at no translations."""
+    is_clear_gain: bool | None
+    """Whether it is better than the last clear gain by more than chance explains.
+
+    None if there is nothing to compare, or if the scores are the same, as when BLEU is 0 throughout.
+    """
 
 
 class Trainer:
@@ -245,19 +264,27 @@ class Trainer:
         progress.plan = Plan(validate_every)
 
     @torch.no_grad()
-    def validate(self) -> tuple[Transformer, Metrics]:
-        """The model with all of its weights, and its metrics.
+    def validate(self) -> tuple[Transformer, Validation]:
+        """The model with all of its weights, and how well it does.
 
-        These are the loss per token without smoothing, in nats, and the scores of `TrainerCallbacks.evaluate`.
+        The metrics are the loss per token without smoothing, in nats, and the scores of `TrainerCallbacks.evaluate`.
         """
         executor = self.executor.whole()
         executor.model.eval()
         return executor.model, self.ranks.once(partial(self._validate, executor))
 
-    def _validate(self, executor: Executor) -> Metrics:
+    def _validate(self, executor: Executor) -> Validation:
         losses_and_counts = [executor.loss(batch) for batch in self.valid.in_order()]
         loss = sum(loss for loss, _ in losses_and_counts) / sum(count for _, count in losses_and_counts)
-        return {"valid_loss": loss, **self.callbacks.evaluate(executor.model)}
+        metrics = {"valid_loss": loss, **self.callbacks.evaluate(executor.model)}
+        statistics: Statistics | None = metrics.pop("statistics", None)
+        if statistics is None:
+            return Validation(metrics, counted=[], is_clear_gain=None)
+        is_clear_gain = None
+        before = replace(statistics, rows=np.array(self.progress.gained))
+        if before.rows.shape == statistics.rows.shape and before.value() != statistics.value():
+            is_clear_gain = is_clearly_better(before, statistics)
+        return Validation(metrics, statistics.rows.tolist(), is_clear_gain)
 
     def state_dict(self) -> tuple[Tensors, dict[str, Any]]:
         """The tensors and the counters of a checkpoint."""
@@ -282,7 +309,8 @@ class Trainer:
         config, progress, started = self.config, self.progress, self.ranks.clock()
         # With a moving average, its weights are validated and kept.
         with self.ema.applied(self.model) if self.ema else nullcontext():
-            model, metrics = self.validate()
+            model, validation = self.validate()
+            metrics = validation.metrics
             is_finite = math.isfinite(metrics["valid_loss"])
             is_better = is_finite and self._keep_if_better(model, metrics)
             if is_finite and config.average > 1:
@@ -290,20 +318,24 @@ class Trainer:
         if not is_finite:
             self._roll_back()
             return
-        self._count_validation(is_better=is_better)
-        self._report("validation", better=is_better, **metrics)
+        is_gain = is_better if validation.is_clear_gain is None else validation.is_clear_gain
+        if is_gain:
+            progress.gained = validation.counted
+        self._count_validation(is_better=is_better, is_gain=is_gain)
+        self._report("validation", better=is_better, gain=is_gain, **metrics)
         self.batches.plan(progress.position.epoch)  # opens the epoch, which a run without steps has not done yet
         advice = progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target)
         self._warn(*advice)
         self.pacing.validated(self.ranks.clock() - started)
         self.saver.save(*self.state_dict())
 
-    def _count_validation(self, *, is_better: bool) -> None:
+    def _count_validation(self, *, is_better: bool, is_gain: bool) -> None:
         """Update the counters after a validation; the schedule `plateau` may lower the learning rate."""
         config, progress = self.config, self.progress
         if is_better:
-            progress.stale = 0
             progress.roll_backs = 0
+        if is_gain:
+            progress.stale = 0
         else:
             progress.stale += 1
             if config.schedule == "plateau" and progress.stale % config.plateau_patience == 0:
@@ -360,9 +392,9 @@ class Trainer:
             self._warn(f"No average: {error}")
             return
         copy_weights(mean_weights, self.model, origin=snapshots.folder)
-        model, metrics = self.validate()
-        is_better = self._keep_if_better(model, metrics)
-        self._report("average", steps=steps, better=is_better, **metrics)
+        model, validation = self.validate()
+        is_better = self._keep_if_better(model, validation.metrics)
+        self._report("average", steps=steps, better=is_better, **validation.metrics)
         # A resumed run continues from the weights of the last step, and knows the score that it has to beat.
         copy_weights(last_weights, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step

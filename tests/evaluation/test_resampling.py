@@ -10,7 +10,7 @@ from sacrebleu.significance import PairedTest as Sacrebleu
 from dragoman.errors import UsageError
 from dragoman.metrics import TEXT_METRICS, resampling
 from dragoman.metrics.metric import Translations
-from dragoman.metrics.resampling import Interval, Statistics, approximate_randomization
+from dragoman.metrics.resampling import Interval, Statistics, approximate_randomization, is_clearly_better
 
 WORDS = "the a red blue old new house cat tree sees has is and or not we they it big small".split(" ")  # noqa: SIM905
 SACREBLEU = {"bleu": BLEU(force=True), "chrf": CHRF(word_order=2), "ter": TER()}
@@ -119,3 +119,20 @@ def test_a_single_sentence_has_no_interval() -> None:
 
 def test_an_interval_leaves_out_a_fortieth_at_either_end() -> None:
     assert Interval.of(np.arange(1_000)) == (25, 974)
+
+
+def test_a_gain_by_chance_is_called_clear_once_in_twenty_times() -> None:
+    generator = np.random.default_rng(7)
+    clear = 0
+    for _ in range(200):
+        first, second = (Statistics.of_mean(generator.normal(size=60), "mean") for _ in range(2))
+        clear += is_clearly_better(first, second)
+    assert 4 <= clear <= 18
+
+
+def test_a_clear_gain_is_one_and_a_loss_or_no_difference_is_none() -> None:
+    for metric in ("bleu", "chrf"):
+        worse, better = counted(metric, WORSE), counted(metric, BETTER)
+        assert is_clearly_better(worse, better)
+        assert not is_clearly_better(better, worse)
+        assert not is_clearly_better(better, better)

@@ -11,12 +11,15 @@ from torch import Tensor
 
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.metrics.resampling import Statistics
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.system.ranks import ALONE, Ranks
 from dragoman.training.trainer import Trainer, TrainerCallbacks
 
 VOCAB = 23
+SPREAD = 0.5
+"""How far the scores of sentences are from their mean."""
 Weights = dict[str, Tensor]
 Pair = tuple[list[int], list[int]]
 
@@ -32,8 +35,9 @@ def equal(first: Weights, second: Weights) -> bool:
 class Watcher:
     """Callbacks of a trainer, with its checkpoints in `folder`; remembers all events and models."""
 
-    def __init__(self, folder: Path, bleu: Callable[[Transformer], float]):
-        self.bleu = bleu
+    def __init__(self, folder: Path, bleu: Callable[[Transformer], float], *, sentences: int = 0):
+        """A score is the mean of so many `sentences`, which differ by `SPREAD`; 0: nobody knows of which it is."""
+        self.bleu, self.sentences = bleu, sentences
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.evaluated: list[Weights] = []
         self.kept: list[Weights] = []
@@ -53,7 +57,12 @@ class Watcher:
         assert not torch.is_grad_enabled()
         torch.rand(5)  # random numbers drawn outside must not change the run
         self.evaluated.append(weights_of(model))
-        return {"bleu": self.bleu(model)}
+        bleu = self.bleu(model)
+        if not self.sentences:
+            return {"bleu": bleu}
+        values = np.resize([bleu - SPREAD, bleu + SPREAD], self.sentences)
+        values = np.random.default_rng(len(self.evaluated)).permutation(values)  # each is right in other places
+        return {"bleu": bleu, "statistics": Statistics.of_mean(values, "mean")}
 
     def of(self, event: str) -> list[dict[str, Any]]:
         return [values for name, values in self.events if name == event]
@@ -122,11 +131,12 @@ class Runs:
         model: Transformer | None = None,
         batches: TokenBatches | None = None,
         bleu: Callable[[Transformer], float] = from_weights,
+        sentences: int = 0,
         ranks: Ranks = ALONE,
         **choices: Any,
     ) -> tuple[Trainer, Watcher]:
         """A new trainer, as a new process would make it; `name` says where its checkpoints are."""
-        watcher = Watcher(self.folder / name, bleu)
+        watcher = Watcher(self.folder / name, bleu, sentences=sentences)
         watcher.callbacks.ranks = ranks
         trainer = Trainer(
             model or small_model(),

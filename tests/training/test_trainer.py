@@ -118,7 +118,8 @@ def test_the_learning_rate_is_that_of_the_step(runs: Runs):
 def test_validation_is_the_mean_over_tokens_without_smoothing_or_dropout(runs: Runs):
     model = small_model(dropout=0.5, projection_dropout=0.5).train()
     trainer, watcher = runs.trainer(model=model, label_smoothing=0.4, bleu=lambda model: 17.0)
-    _, metrics = trainer.validate()
+    _, validation = trainer.validate()
+    metrics = validation.metrics
     model.eval()
     losses = []
     for batch in trainer.valid.in_order():
@@ -205,6 +206,35 @@ def test_the_best_models_are_kept_and_patience_ends_the_run(runs: Runs):
     assert all(map(equal, watcher.kept, [watcher.evaluated[i] for i in (0, 1, 4)]))
     assert [v["better"] for v in watcher.of("validation")] == [i in (0, 1, 4) for i in range(8)]
     assert [v["step"] for v in watcher.of("validation")] == list(range(2, 17, 2))
+
+
+def test_patience_does_not_count_gains_that_chance_explains(runs: Runs):
+    """The highest score is kept all the same."""
+    scores = scripted(0.1, 0.12, 0.3, 0.31, 0.33, 0.35)
+    trainer, watcher = runs.trainer(bleu=scores, sentences=100, patience=3, validate_every=1)
+    assert trainer.train() == "3 validations without a better BLEU"
+    assert [v["gain"] for v in watcher.of("validation")] == [True, False, True, False, False, False]
+    assert all(v["better"] for v in watcher.of("validation"))
+    assert (trainer.progress.best_scores["bleu"], trainer.progress.best_step) == (0.35, 6)
+    assert not any("statistics" in values for _, values in watcher.events)
+
+
+def test_small_gains_count_as_soon_as_they_add_up_also_in_a_resumed_run(runs: Runs):
+    rising = [0.1 + 0.04 * number for number in range(10)]
+    options = {"sentences": 100, "patience": 6, "validate_every": 1}
+    whole, watcher = runs.trainer("whole", bleu=scripted(*rising), max_steps=10, **options)
+    assert whole.train() == "10 steps"
+    gains = [v["gain"] for v in watcher.of("validation")]
+    assert gains[:2] == [True, False]
+    assert 2 <= sum(gains) <= 5
+
+    first, watcher = runs.trainer(bleu=scripted(*rising), **options)
+    watcher.stop_after = 4
+    first.train()
+    second, resumed = runs.resumed(bleu=scripted(*rising[4:]), max_steps=10, **options)
+    resumed.evaluated = watcher.evaluated[:]  # other places are right in each validation of the run
+    second.train()
+    assert [v["gain"] for v in resumed.of("validation")] == gains[4:]
 
 
 def test_the_loss_can_decide_instead_of_bleu(runs: Runs):
