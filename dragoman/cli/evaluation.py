@@ -80,18 +80,22 @@ def evaluate(
         pairs = list(bitexts[0])
         others = {str(path): _translations(path, pairs=len(pairs)) for path in outputs or ()}
         from dragoman.evaluation.evaluate import evaluate_pairs, load_models
+        from dragoman.evaluation.overlap import with_overlap
         from dragoman.evaluation.scores import score
         from dragoman.system.processes import available_workers
         from dragoman.text.characters import without_label
 
         for name, search, bitext in zip(models, searches, bitexts, strict=False):
-            evaluations[name] = evaluate_pairs(
+            same_pairs = pairs if bitext is bitexts[0] else _same_pairs(name, bitext, pairs)
+            evaluation = evaluate_pairs(
                 load_models([name, *(ensemble or ())], languages=wanted),
-                pairs if bitext is bitexts[0] else _same_pairs(name, bitext, pairs),
+                same_pairs,
                 search=search,
                 precision=precision,
                 workers=workers or available_workers(),
             )
+            target_language = target or bitexts[0].target_language
+            evaluations[name] = with_overlap(evaluation, Path(name), same_pairs, target_language)
             scores[name] = evaluations[name].scores
         for name, translations in others.items():
             scores[name] = score(

@@ -117,6 +117,14 @@ def train(
         str | None, Option(metavar="N", help="Seed of the split, the first weights, the order and dropout. Default: 1.")
     ] = None,
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
+    no_sketch: Annotated[
+        bool,
+        Option(
+            "--no-sketch",
+            help="Keep no sketch of the training sentences with the model. No text can be read from one; `evaluate` "
+            "warns by it of test sentences that were trained on.",
+        ),
+    ] = False,
     resume: Annotated[
         str | None, Option(metavar="DIR", help="Resume the run in this directory, or at the URL of its mirror.")
     ] = None,
@@ -132,6 +140,7 @@ def train(
         "training.precision": precision,
         "seed": seed,
         "training.tensorboard": tensorboard or None,
+        "data.sketch": False if no_sketch else None,
         "finetune.model": finetune and json.dumps(finetune),
         **_mixture(mix),
     }
@@ -140,7 +149,7 @@ def train(
     run = NewRun(paths, recipe or size, merged(settings, chosen_settings(size, recipe, given)))
     # A run at a URL has no folder on this machine yet, so --output may choose one.
     refused_output = None if is_url(resume or "") else output
-    if resume and any((paths, columns, refused_output, valid, test, size, recipe, seed, finetune, mix)):
+    if resume and any((paths, columns, refused_output, valid, test, size, recipe, seed, finetune, mix, no_sketch)):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
     if output and is_url(as_typed(output)):
         raise UsageError(

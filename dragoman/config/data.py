@@ -107,6 +107,9 @@ class DataConfig(Section):
     split: Literal["sentence", "line"] = "sentence"
     """`sentence` splits off source sentences with all their translations; `line` splits off single pairs, so that
     sources of the test may also be trained on."""
+    sketch: bool = True
+    """Keep a sketch of the source sentences with the model, of at most 1 % of the size of the pairs: it tells which
+    sentences were trained on, but no text can be read from it. `evaluate` and the confidence of translations use it."""
     max_length: int = Field(256, ge=4)
     """Pairs with more tokens than this on a side are left out of training."""
 

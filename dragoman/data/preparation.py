@@ -26,10 +26,13 @@ from dragoman.text.characters import folded
 from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
+from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Pairs = list[Pair]
+SKETCH = "sketch"
+"""Name of the file of the sketch of the training pairs."""
 TOKENIZER_PAIRS = 500_000
 """Most pairs, about, that a tokenizer learns from: more of them change it little, but fill the memory."""
 
@@ -68,6 +71,8 @@ class PreparedData:
     general_pairs: Pairs
     """Pairs that a model is scored on before and after it is adapted to others; none in other runs."""
     about: DataFacts
+    sketch: Sketch | None
+    """What is known of the training pairs later on; None if they are too few, or nobody wanted it."""
 
     @classmethod
     def open(cls, folder: Path, config: RunConfig) -> Self:
@@ -94,7 +99,13 @@ class PreparedData:
             test_pairs=_read_pairs(folder / "test.json"),
             general_pairs=_read_pairs(folder / "general.json"),
             about=DataFacts(**json.loads((folder / "about.json").read_bytes())),
+            sketch=_read_sketch(folder / SKETCH),
         )
+
+
+def _read_sketch(file: Path) -> Sketch | None:
+    """The sketch in a file; None if it is missing."""
+    return Sketch.from_bytes(file.read_bytes()) if file.exists() else None
 
 
 def _read_pairs(file: Path) -> Pairs:
@@ -166,6 +177,9 @@ def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunCo
         dropped[f"held out, but longer than model.max_positions = {config.positions} admits"] = num_unscorable
     directions = list(dict.fromkeys([*tools.directions, *map(languages_in, pairs.counts.labels)]))
     source_language, target_language = _languages(pairs, directions)
+    sketch = Sketch.of(parts.train) if config.data.sketch else None
+    if sketch:
+        (folder / SKETCH).write_bytes(sketch.to_bytes())
     return DataFacts(
         source_language=source_language,
         target_language=target_language,

@@ -38,6 +38,9 @@ class Evaluation:
     by_twins: dict[str, dict[str, Any]] = field(default_factory=dict)
     """If test pairs are nearly the same as training pairs: `sentences` and `bleu` of these `twins`, and of the
     `unlike` others."""
+    overlap: dict[str, Any] = field(default_factory=dict)
+    """If the model was trained on many of the sources: the `share` of them, how many its sketch can tell (`told`) and
+    knows (`known`), and `sentences` and `bleu` of those `trained_on` and of `new` ones."""
     finetuning: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For a model that was adapted, the scores of `own before`, `own after`, and, if there are general test pairs, of
     `general before` and `general after`, by the names of the metrics."""
@@ -66,6 +69,8 @@ class Evaluation:
             numbers["by_source"] = self.by_source
         if self.by_twins:
             numbers["by_twins"] = self.by_twins
+        if self.overlap:
+            numbers["overlap"] = self.overlap
         if self.finetuning:
             numbers["finetuning"] = self.finetuning
         if self.by_languages:

@@ -9,6 +9,7 @@ from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
+from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener, last_step
@@ -69,6 +70,14 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
     return evaluation
 
 
+def _write_sketch(directory: RunDirectory, data: PreparedData) -> None:
+    """Write the sketch of what the kept model was trained on, that of its base model included."""
+    base = read_sketch(directory.base) if directory.base.exists() else None
+    sketch = data.sketch.after(base) if data.sketch else base
+    if sketch:
+        write_sketch(directory.path, sketch)
+
+
 def describe(
     directory: RunDirectory,
     config: RunConfig,
@@ -86,6 +95,8 @@ def describe(
     with described(f"The file of the scores, {directory.evaluation},"):
         directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
         directory.write(directory.translations, json.dumps(evaluation.translations).encode())
+    with described("The sketch of the training pairs"):
+        _write_sketch(directory, data)
     with listener.status("Writing the report"), described("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model

@@ -26,6 +26,7 @@ from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.runs.mirrored import mirrored
+from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
 from dragoman.storage.mirror import Mirror
@@ -170,6 +171,8 @@ def _copy_base_model(config: RunConfig, directory: RunDirectory) -> TextTools:
         base = base.speaking(*(config.data.languages or (None, None)))
         base.require_languages(for_good=True)
     base.save(directory.base)
+    if sketch := read_sketch(Path(config.finetune.model or "")):
+        write_sketch(directory.base, sketch)
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols
     return TextTools(*base.tokenizers, base.style, base.source_language, [*base.directions])

@@ -1,0 +1,62 @@
+"""Files beside a model that it translates without: the sketch of what it was trained on, and its confidence.
+
+Each names the weights that it belongs to, so that those of a model that was replaced do not count, and is verified when
+it is read.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+from dragoman.errors import DataError
+from dragoman.storage.validate import WEIGHTS
+from dragoman.storage.weights_file import opened
+from dragoman.system.atomic import write_file
+from dragoman.text.sketch import Sketch
+
+SKETCH = "sketch.bin"
+LARGEST = 1 << 25
+"""Most bytes of such a file."""
+REMEDY = "copy it again, or delete it: the model translates without it"
+_DIGEST = hashlib.sha256().digest_size
+
+
+def weights_checksum(path: Path) -> str:
+    """The checksum of the weights of a model directory, as its weights file names it; empty if it names none."""
+    with opened(path / WEIGHTS) as (_, header):
+        return header.sums.get(WEIGHTS, "")
+
+
+def write_sketch(path: Path, sketch: Sketch) -> None:
+    """Write the sketch of the model in a directory: a SHA-256, the checksum of its weights, and the bits."""
+    content = weights_checksum(path).encode().ljust(8) + sketch.to_bytes()
+    write_file(path / SKETCH, hashlib.sha256(content).digest() + content)
+
+
+def read_sketch(path: Path) -> Sketch | None:
+    """The sketch of the model in a directory; None if it has none. Raises `DataError` for a damaged one."""
+    content = _content(path / SKETCH)
+    if content is None:
+        return None
+    digest, weights, bits = content[:_DIGEST], content[_DIGEST : _DIGEST + 8], content[_DIGEST + 8 :]
+    try:
+        if hashlib.sha256(content[_DIGEST:]).digest() != digest:
+            raise ValueError("it is not what was written")
+        sketch = Sketch.from_bytes(bits)
+    except ValueError as error:
+        raise DataError(f"{path / SKETCH} is damaged ({error}); {REMEDY}.") from None
+    return sketch if weights.decode(errors="replace").strip() == weights_checksum(path) else None
+
+
+def _content(file: Path) -> bytes | None:
+    """The bytes of a file; None if it is missing. Raises `DataError` if it cannot be read, or is too large."""
+    if not os.path.lexists(file):
+        return None
+    if not os.path.isfile(file):
+        raise DataError(f"{file} is no file; {REMEDY}.")
+    if os.path.getsize(file) > LARGEST:
+        raise DataError(f"{file} has more than {LARGEST >> 20} MiB, which no such file has; {REMEDY}.")
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror}); {REMEDY}.") from None
