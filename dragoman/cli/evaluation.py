@@ -111,6 +111,56 @@ def evaluate(
         _print_systems(context, scores, evaluations, f"On {title}", len(pairs))
 
 
+@app.command(
+    epilog="dragoman calibrate models/opus-en-de pairs.tsv\ndragoman translate models/opus-en-de --confidence 'Hello.'"
+)
+def calibrate(
+    context: Context,
+    model: Model,
+    data: Annotated[list[str], PAIRS],
+    columns: options.Columns = None,
+    source: options.From = None,
+    target: options.To = None,
+    workers: Workers = None,
+) -> None:
+    """Calibrate how far a model's translations can be trusted, on pairs that it was not trained on.
+
+    `train` does this with its validation pairs. Models that were imported, or are to translate text of another kind,
+    need some hundred pairs of that kind. The result is kept in the model directory, and --confidence uses it.
+    """
+    bitext = open_pairs(context, model, [*data, columns], ensemble=None, output=None, wanted=(source, target))
+    from dragoman.data.sampling import Sample
+    from dragoman.decoding.translator import Translator
+    from dragoman.evaluation.calibration import MOST
+    from dragoman.evaluation.calibration import calibrate as fit_to
+    from dragoman.storage.beside import CONFIDENCE, read_sketch, write_confidence
+    from dragoman.system.atomic import check_output
+    from dragoman.system.processes import available_workers
+
+    check_output(model / CONFIDENCE)
+    sample: Sample[Pair] = Sample(MOST)
+    with context.display().status("Translating the pairs"):
+        for number, pair in enumerate(bitext, start=1):
+            sample.add(pair, number)
+        with Translator.load(model, languages=(source, target), workers=workers or available_workers()) as translator:
+            calibration = fit_to(translator, sample.items, read_sketch(model))
+    write_confidence(model, calibration.model)
+    if context.as_json:
+        options.print_json({"model": str(model), **calibration.to_dict()})
+        return
+    from dragoman.terminal import console
+    from dragoman.terminal.tables import results_table
+
+    rows = [
+        (f"{part.expected:.2f}", f"{part.measured:.2f}", f"{part.count:,} translations") for part in calibration.bins
+    ]
+    console().print(results_table(f"Confidence and measured chrF++ / 100, {calibration.model.pairs:,} pairs", rows))
+    print(
+        f"On pairs that were left out, the confidence is off by {calibration.error:.3f} on average. Trusting it, the "
+        f"mean loss is {calibration.risk:.3f}; trusting log-probabilities, {calibration.risk_by_log_prob:.3f}."
+    )
+
+
 def _same_pairs(name: str, bitext: Iterable["Pair"], first: "Sequence[Pair]") -> "list[Pair]":
     """The pairs as the model `name` reads them. Raises `UsageError` if they are others than the `first` model's."""
     from dragoman.text.characters import without_label

@@ -1,6 +1,6 @@
 """The section `decoding`: how translations are searched for."""
 
-from typing import Self, TypedDict
+from typing import Any, Self, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -45,6 +45,10 @@ class DecodingConfig(Section):
     repeats itself more often; 0 is any number."""
     alignments: bool = False
     """Add word alignments: which source word each target word comes from."""
+    confidence: bool = False
+    """Add how far each translation can be trusted: its expected chrF++, from 0 to 1, and the probability of an edit."""
+    only_above: float | None = Field(None, ge=0, lt=1)
+    """Leave a text as it is unless the confidence of its translation is above this."""
     glossary: dict[str, str] = Field(default_factory=dict)
     """Source terms and the target terms that must appear where they occur; a term in small letters occurs in any
     case."""
@@ -53,6 +57,19 @@ class DecodingConfig(Section):
     max_tokens: int | None = Field(None, ge=1)
     """Source tokens of a batch with padding, times beams; empty: as many as suit the precision, and twice as many
     for one decoder layer. A larger batch is hardly faster and takes more memory."""
+
+    @property
+    def needs_confidence(self) -> bool:
+        """Whether the confidence of translations has to be computed."""
+        return self.confidence or self.only_above is not None
+
+    def alone(self, **changes: Any) -> Self:
+        """The same search for whole sentences, of which the translation is needed and nothing beside it.
+
+        `changes` are other fields to set.
+        """
+        beside = {"split": False, "alignments": False, "confidence": False, "only_above": None}
+        return self.model_copy(update=beside | changes)
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -96,6 +113,8 @@ class DecodingOptions(TypedDict, total=False):
     prefix: str
     max_copies: int
     alignments: bool
+    confidence: bool
+    only_above: float | None
     glossary: dict[str, str]
     forbid: list[str]
     max_tokens: int | None

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -199,11 +199,13 @@ class BatchWork:
         sources = [candidate.sentence.source for candidate in incomplete]
         scores = self._truncated_scores(list(zip(sources, completed, strict=True)))
         for candidate, tokens, log_probs in zip(incomplete, completed, scores, strict=True):
-            total = sum(log_probs)
+            totals = list(accumulate(log_probs))
+            total = totals[-1]
             score = total / len(log_probs) ** config.length_penalty
             hypotheses = results[candidate.index]
             if tokens not in [hypothesis.tokens for hypothesis in hypotheses]:
-                hypotheses.append(replace(candidate.hypothesis, tokens=tokens, log_prob=total, score=score))
+                scored = replace(candidate.hypothesis, tokens=tokens, log_prob=total, score=score, totals=totals)
+                hypotheses.append(scored)
         return results
 
     def _completed(self, candidates: list[_Candidate]) -> list[list[int]]:

@@ -4,7 +4,7 @@ Rows are hypotheses. Those of one sentence are adjacent, and finished sentences 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -25,6 +25,13 @@ class Hypothesis:
     """`log_prob`, divided by its length to the power of the length penalty: what search ranks by."""
     finished: bool = True
     """False if it was truncated at the length limit."""
+    totals: Sequence[float] = field(default=(), compare=False, repr=False)
+    """`log_prob` up to each of its tokens and the end; empty for one without tokens."""
+
+    @property
+    def token_log_probs(self) -> Float[np.ndarray, " length"]:
+        """The log-probability of each of its tokens and of the end of sentence, in nats."""
+        return np.diff(np.asarray(self.totals, np.float64), prepend=0.0)
 
 
 def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
@@ -48,10 +55,10 @@ class SearchOptions:
     length_penalty: float = 1.0
     """Scores are log-probabilities divided by the length to this power."""
 
-    def hypothesis(self, tokens: list[int], log_prob: float, finished: bool) -> Hypothesis:
-        """The hypothesis of these tokens with its score."""
-        length = len(tokens) + finished
-        return Hypothesis(tokens, log_prob, log_prob / length**self.length_penalty, finished)
+    def hypothesis(self, tokens: list[int], totals: list[float], finished: bool) -> Hypothesis:
+        """The hypothesis of these tokens, with its log-probability up to each, and its score."""
+        log_prob, length = totals[-1], len(tokens) + finished
+        return Hypothesis(tokens, log_prob, log_prob / length**self.length_penalty, finished, totals)
 
 
 Choice = Callable[
@@ -79,11 +86,11 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
     live, limits = np.arange(count), np.array(options.max_lengths, np.int64)
     tokens = np.full(count, options.bos_id)
     history = np.empty((count, 0), np.int64)
-    totals = np.zeros(count)
+    totals = np.zeros((count, 1))  # up to each token, behind the zero of the empty translation
     while len(live):
         log_probs = stepper.step(tokens)
         tokens, chosen = choose(log_probs, live, history.shape[1])
-        totals = totals + chosen
+        totals = np.concatenate([totals, totals[:, -1:] + chosen[:, None]], axis=1)
         del log_probs  # before the next ones are computed
         history = np.concatenate([history, tokens[:, None]], axis=1)
         ended = tokens == options.eos_id
@@ -93,8 +100,8 @@ def greedy_search(stepper: Stepper, options: SearchOptions, choose: Choice = mos
         for row in np.flatnonzero(~going_on).tolist():
             finished = bool(ended[row])
             ids = history[row].tolist()[: history.shape[1] - finished]
-            if totals[row] > -np.inf:  # it is not after NaN
-                results[live[row]].append(options.hypothesis(ids, float(totals[row]), finished))
+            if totals[row, -1] > -np.inf:  # it is not after NaN
+                results[live[row]].append(options.hypothesis(ids, totals[row, 1:].tolist(), finished))
         live, limits, tokens, history, totals = (a[going_on] for a in (live, limits, tokens, history, totals))
         if len(live):
             stepper.reorder(np.flatnonzero(going_on))
@@ -130,6 +137,8 @@ class BeamState:
     """Log-probability of each prefix in nats, as float64; -inf for an impossible one that only fills up the beam."""
     history: Int[np.ndarray, "live beam length"]
     """Tokens of each prefix, without the begin of sentence."""
+    past_totals: Float[np.ndarray, "live beam length"]
+    """Log-probability of each prefix up to each of its tokens; the last one is that of `totals`."""
 
     @classmethod
     def initial(cls, max_lengths: Sequence[int]) -> Self:
@@ -141,6 +150,7 @@ class BeamState:
             score_to_beat=np.full(count, -np.inf),
             totals=np.zeros((count, 1)),
             history=np.empty((count, 1, 0), np.int64),
+            past_totals=np.empty((count, 1, 0)),
         )
 
     @property
@@ -152,6 +162,7 @@ class BeamState:
         """Replace the prefixes by continuations: prefix `parents`, then `tokens`; all arguments are (live, beam)."""
         sentences = np.arange(len(parents))[:, None]
         self.history = np.concatenate([self.history[sentences, parents], tokens[:, :, None]], axis=2)
+        self.past_totals = np.concatenate([self.past_totals[sentences, parents], totals[:, :, None]], axis=2)
         self.totals = totals
 
     def keep(self, rows: Int[np.ndarray, " kept"]) -> None:
@@ -161,6 +172,7 @@ class BeamState:
         self.score_to_beat = self.score_to_beat[rows]
         self.totals = self.totals[rows]
         self.history = self.history[rows]
+        self.past_totals = self.past_totals[rows]
 
 
 class Beams:
@@ -193,7 +205,9 @@ class Beams:
         sentences = np.arange(live)[:, None]
         if ends[:, : self.beam_size].any():
             rows, best = ends[:, : self.beam_size].nonzero()
-            self._end(rows, self.state.history[rows, parents[rows, best]], totals[rows, best], finished=True)
+            ended = parents[rows, best]
+            past_totals = np.column_stack([self.state.past_totals[rows, ended], totals[rows, best]])
+            self._end(rows, self.state.history[rows, ended], past_totals, finished=True)
             # At most half of the candidates end, so that `beam_size` prefixes are left.
             going_on = ends.argsort(axis=1, kind="stable")[:, : self.beam_size]
             parents, tokens, totals = (array[sentences, going_on] for array in (parents, tokens, totals))
@@ -215,10 +229,10 @@ class Beams:
         return [sorted(group, key=rank)[: self.beam_size] for group in self.ended]
 
     def _end(self, rows: np.ndarray, histories: np.ndarray, totals: np.ndarray, *, finished: bool) -> None:
-        """Record hypotheses: the live sentence, the tokens and the log-probability of each."""
+        """Record hypotheses: the live sentence of each, its tokens, and its log-probability up to each of them."""
         sentences = self.state.sentences[rows].tolist()
-        for sentence, tokens, total in zip(sentences, histories.tolist(), totals.tolist(), strict=True):
-            self.ended[sentence].append(self.options.hypothesis(tokens, total, finished))
+        for sentence, tokens, past_totals in zip(sentences, histories.tolist(), totals.tolist(), strict=True):
+            self.ended[sentence].append(self.options.hypothesis(tokens, past_totals, finished))
         for row, sentence in dict(zip(rows.tolist(), sentences, strict=True)).items():
             if len(self.ended[sentence]) >= self.beam_size:
                 self.state.score_to_beat[row] = self.needed(self.ended[sentence])
@@ -234,7 +248,7 @@ class Beams:
         is_truncated = is_done & ~is_complete
         if is_truncated.any():
             rows, beams = (is_truncated[:, None] & (state.totals > -np.inf)).nonzero()
-            self._end(rows, state.history[rows, beams], state.totals[rows, beams], finished=False)
+            self._end(rows, state.history[rows, beams], state.past_totals[rows, beams], finished=False)
         kept = np.flatnonzero(~is_done)
         state.keep(kept)
         return kept

@@ -26,6 +26,12 @@ class Translation:
     """Pairs of a source word and a target word, counted from 0; None without `alignments`."""
     alternatives: list["Translation"] | None = None
     """The other translations, best first; None unless `n_best` is above 1."""
+    confidence: float | None = None
+    """Expected chrF++ against a person's translation, from 0 to 1; None unless `confidence` or `only_above` is set."""
+    edit_probability: float | None = None
+    """Probability that a person's translation has other words; None without a confidence."""
+    untranslated: bool | None = None
+    """True for a text that stays as it is because of `only_above`; else None."""
     warning: str | None = None
     """A problem with the text, such as a sentence that was too long and was cut; mostly None."""
 
@@ -48,12 +54,18 @@ class Translation:
         rows = []
         for translation in [self, *(self.alternatives or [])]:
             before = [] if number is None else [str(number), f"{translation.score:.4f}"]
-            after = [] if translation.alignment is None else [pharaoh(translation.alignment)]
+            after = [] if self.confidence is None else [_written(translation.confidence)]
+            after += [] if translation.alignment is None else [pharaoh(translation.alignment)]
             text = one_line(translation.text)
             if before or after:
                 text = text.replace("\t", " ")
             rows.append("\t".join([*before, text, *after]))
         return rows
+
+
+def _written(confidence: float | None) -> str:
+    """A confidence as text; empty for an alternative, which has none."""
+    return "" if confidence is None else f"{confidence:.3f}"
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,19 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, repeat, starmap
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+import numpy as np
+
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.config.elsewhere import no_attribute
 from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by_length
+from dragoman.decoding.confidence import features
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
@@ -24,11 +27,15 @@ from dragoman.decoding.search import Hypothesis, length_limit
 from dragoman.decoding.translation import Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
 from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, windows
-from dragoman.errors import SentenceCut, UsageError
+from dragoman.engine.confidence import SIGNS, ConfidenceModel
+from dragoman.engine.shapes import Float
+from dragoman.errors import SentenceCut, UsageError, command_line
+from dragoman.storage.beside import read_confidence, read_sketch
 from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
 from dragoman.system.processes import Workers, one_blas_thread
 from dragoman.text.characters import has_letters, has_words, without_label
+from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.placeholders import Prepared
 
 PAIR_TOKENS = 2048
@@ -324,7 +331,7 @@ class Translator(metaclass=_HintsAtOurNames):
     ) -> list[Translation]:
         """The translations of units as `units` gives them, each with its prefix."""
         inputs = self._inputs(sentences, prefixes, config)
-        groups = self._search(inputs, config)
+        searched = groups = self._search(inputs, config)
         if config.n_best == 1:
             groups = [group[:1] for group in groups]
         ranked = self._candidates(inputs, groups, config)
@@ -340,7 +347,57 @@ class Translator(metaclass=_HintsAtOurNames):
             elif config.n_best > 1:
                 best = replace(best, alternatives=others)
             translations.append(best)
-        return translations
+        return self._with_confidence(inputs, searched, translations) if config.needs_confidence else translations
+
+    def _with_confidence(
+        self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], translations: list[Translation]
+    ) -> list[Translation]:
+        """Translations of sentences with their confidence; one that stays as it is has one."""
+        rows = self._features(inputs, groups, [translation.text for translation in translations], self._sketch)
+        return [
+            replace(translation, confidence=expected.confidence, edit_probability=expected.edit_probability)
+            if translation.confidence is None
+            else translation
+            for translation, expected in zip(translations, self._confidence(rows), strict=True)
+        ]
+
+    def features(
+        self, sentences: Sequence[str], config: DecodingConfig, sketch: Sketch | None
+    ) -> tuple[list[str], Float[np.ndarray, "sentences features"]]:
+        """The translation of each sentence, and the features from which its confidence follows, to calibrate it."""
+        inputs = self._inputs(sentences, [""] * len(sentences), config)
+        groups = self._search(inputs, config)
+        texts = [candidates[0].text for candidates in self._candidates(inputs, [group[:1] for group in groups], config)]
+        return texts, self._features(inputs, groups, texts, sketch)
+
+    def _features(
+        self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], texts: Sequence[str], sketch: Sketch | None
+    ) -> Float[np.ndarray, "sentences features"]:
+        sources = [item.text for item in inputs]
+        familiarities = sketch.familiarity(sources) if sketch else [None] * len(sources)
+        encoded = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
+        rows = [
+            features(without_label(source), text, group, source_tokens=len(ids), familiarity=familiarity)
+            for source, text, group, ids, familiarity in zip(
+                sources, texts, groups, encoded, familiarities, strict=True
+            )
+        ]
+        return np.array(rows).reshape(len(rows), len(SIGNS))
+
+    @cached_property
+    def _confidence(self) -> ConfidenceModel:
+        """The confidence model of the folder. Raises `UsageError` if it has none."""
+        confidence = read_confidence(self.path) if self.path else None
+        if confidence is None:
+            raise UsageError(
+                f"{self.path or 'This model'} has no calibrated confidence; calibrate it on pairs that it was not "
+                f"trained on: {command_line('calibrate', self.path or 'MODEL', 'PAIRS')}"
+            )
+        return confidence
+
+    @cached_property
+    def _sketch(self) -> Sketch | None:
+        return read_sketch(self.path) if self.path else None
 
     def _translation(self, candidate: _Candidate, alignment: Alignment | None) -> Translation:
         hypothesis = candidate.hypothesis

@@ -1,5 +1,6 @@
 """Texts of any length: split into sentences, which are translated one by one and put together again."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -141,10 +142,13 @@ class Units:
     def joined(self, translations: Sequence[Translation], config: DecodingConfig) -> list[Translation]:
         """The translations of the texts, from those of `self.texts`."""
         remaining = iter(translations)
-        return [
-            replace(self._join_units(units, remaining, config), warning=warning)
-            for units, warning in zip(self.parts, self.warnings, strict=True)
-        ]
+        joined = []
+        for units, warning in zip(self.parts, self.warnings, strict=True):
+            translation = replace(self._join_units(units, remaining, config), warning=warning)
+            if config.only_above is not None and (translation.confidence or 0.0) <= config.only_above:
+                translation = _left(translation, "".join(unit.text for unit in units), config)
+            joined.append(translation)
+        return joined
 
     def _join_units(
         self, units: Sequence[Unit], translations: Iterator[Translation], config: DecodingConfig
@@ -165,7 +169,19 @@ class Units:
 def unchanged(text: str, config: DecodingConfig) -> Translation:
     """A text as its own translation, with the fields that the options of the search ask for."""
     alignment = [(word, word) for word in range(len(word_spans(text)))] if config.alignments else None
-    return Translation(text, 0.0, 0.0, [], alignment, [] if config.n_best > 1 else None)
+    certain = (1.0, 0.0) if config.needs_confidence else (None, None)
+    return Translation(text, 0.0, 0.0, [], alignment, [] if config.n_best > 1 else None, *certain)
+
+
+def _left(translation: Translation, text: str, config: DecodingConfig) -> Translation:
+    """A text that stays as it is, since its translation cannot be trusted."""
+    return replace(
+        unchanged(text, config),
+        confidence=translation.confidence,
+        edit_probability=translation.edit_probability,
+        untranslated=True,
+        warning=translation.warning,
+    )
 
 
 def with_lines(translation: Translation, source: str) -> Translation:
@@ -228,7 +244,26 @@ def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_pen
     ends = sum(part.log_prob < 0 for part in parts)  # a part that stays as it is has no end of sentence
     score = log_prob / max(1, len(tokens) + ends) ** length_penalty
     alignment = None if parts[0].alignment is None else _joined_links(parts, sources, texts)
-    return Translation("".join(texts), score, log_prob, tokens, alignment)
+    confidence, edit_probability = _joined_confidence(parts)
+    return Translation(
+        "".join(texts),
+        score,
+        log_prob,
+        tokens,
+        alignment,
+        confidence=confidence,
+        edit_probability=edit_probability,
+    )
+
+
+def _joined_confidence(parts: Sequence[Translation]) -> tuple[float | None, float | None]:
+    """The mean confidence, by the tokens of the parts, and the probability that any of them is edited."""
+    if any(part.confidence is None for part in parts):  # as in alternatives
+        return None, None
+    lengths = [len(part.tokens) for part in parts]
+    confidence = sum(length * (part.confidence or 0.0) for length, part in zip(lengths, parts, strict=True))
+    unedited = math.prod(1 - (part.edit_probability or 0.0) for part in parts)
+    return (confidence / sum(lengths) if any(lengths) else 1.0), 1 - unedited
 
 
 def _joined_links(parts: Sequence[Translation], sources: Sequence[str], texts: Sequence[str]) -> Alignment:

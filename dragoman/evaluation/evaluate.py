@@ -103,7 +103,7 @@ def evaluate_pairs(
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     with Translator(first, ensemble=others, precision=precision, workers=workers) as translator:
         started = time.perf_counter()
-        translations = [translation.text for translation in translator.translate(sources, search, split=False)]
+        translations = [translation.text for translation in translator.translate(sources, search.alone())]
         seconds = time.perf_counter() - started
     unlabelled = [without_label(source) for source in sources]
     models = [directory.model for directory in directories]

@@ -7,14 +7,18 @@ from pathlib import Path
 
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
+from dragoman.decoding.translator import Translator
+from dragoman.evaluation.calibration import FEWEST, calibrate
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
-from dragoman.storage.beside import read_sketch, write_sketch
+from dragoman.storage.beside import read_sketch, write_confidence, write_sketch
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener, last_step
 from dragoman.system.processes import available_workers
 
+CALIBRATED = 1_000
+"""Validation pairs to which the confidence of translations is fitted."""
 REPORT_SECONDS = 4.0
 """Seconds for loading libraries and the model, and for drawing figures."""
 
@@ -27,7 +31,8 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
     models = 2 if config.finetune.model else 1
     translated = (len(data.test_pairs) + len(data.general_pairs)) * models
     validated = min(config.training.validate_sentences, len(data.valid_pairs))
-    return REPORT_SECONDS + translated / validated * validation_seconds
+    calibrated = min(CALIBRATED, len(data.valid_pairs))
+    return REPORT_SECONDS + (translated + calibrated) / validated * validation_seconds
 
 
 def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, listener: Listener) -> Evaluation:
@@ -78,6 +83,15 @@ def _write_sketch(directory: RunDirectory, data: PreparedData) -> None:
         write_sketch(directory.path, sketch)
 
 
+def _calibrate(directory: RunDirectory, data: PreparedData) -> None:
+    """Fit the confidence of the kept model to validation pairs, unless these are too few."""
+    pairs = data.valid_pairs[:CALIBRATED]
+    if len(pairs) < FEWEST:
+        return
+    with Translator.load(directory.path, workers=available_workers()) as translator:
+        write_confidence(directory.path, calibrate(translator, pairs, read_sketch(directory.path)).model)
+
+
 def describe(
     directory: RunDirectory,
     config: RunConfig,
@@ -97,6 +111,8 @@ def describe(
         directory.write(directory.translations, json.dumps(evaluation.translations).encode())
     with described("The sketch of the training pairs"):
         _write_sketch(directory, data)
+    with listener.status("Calibrating the confidence"), described("The confidence of translations"):
+        _calibrate(directory, data)
     with listener.status("Writing the report"), described("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model

@@ -7,14 +7,17 @@ it is read.
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
+from dragoman.engine.confidence import ConfidenceModel
 from dragoman.errors import DataError
 from dragoman.storage.validate import WEIGHTS
 from dragoman.storage.weights_file import opened
 from dragoman.system.atomic import write_file
+from dragoman.system.seals import read_sealed, write_sealed
 from dragoman.text.sketch import Sketch
 
-SKETCH = "sketch.bin"
+SKETCH, CONFIDENCE = "sketch.bin", "confidence.json"
 LARGEST = 1 << 25
 """Most bytes of such a file."""
 REMEDY = "copy it again, or delete it: the model translates without it"
@@ -46,6 +49,24 @@ def read_sketch(path: Path) -> Sketch | None:
     except ValueError as error:
         raise DataError(f"{path / SKETCH} is damaged ({error}); {REMEDY}.") from None
     return sketch if weights.decode(errors="replace").strip() == weights_checksum(path) else None
+
+
+def write_confidence(path: Path, model: ConfidenceModel) -> None:
+    """Write the confidence model of the model in a directory."""
+    write_sealed(path / CONFIDENCE, {"weights": weights_checksum(path), **model.to_dict()})
+
+
+def read_confidence(path: Path) -> ConfidenceModel | None:
+    """The confidence model of the model in a directory; None if it has none. Raises `DataError` for a damaged one."""
+    if _content(path / CONFIDENCE) is None:
+        return None
+    stored = read_sealed(path / CONFIDENCE, into=_read_confidence, remedy=REMEDY)
+    return stored[1] if stored[0] == weights_checksum(path) else None
+
+
+def _read_confidence(content: dict[str, Any]) -> tuple[str, ConfidenceModel]:
+    """The checksum of the weights that a confidence model belongs to, and the model."""
+    return content["weights"], ConfidenceModel.from_dict(content)
 
 
 def _content(file: Path) -> bytes | None:

@@ -130,7 +130,7 @@ def test_a_live_prefix_has_to_beat_the_worst_of_the_best_that_have_ended() -> No
     ended = [scored([4], total, 0.0, finished=True) for total in (-3.0, -1.0, -2.0)]
     assert beams.needed(ended) == -2.0
     for total, least in ((-3.0, -math.inf), (-1.0, -1.5)):
-        beams._end(np.array([0]), np.array([[4]]), np.array([total]), finished=True)
+        beams._end(np.array([0]), np.array([[4]]), np.array([[total / 2, total]]), finished=True)
         assert beams.state.score_to_beat.tolist() == [least]
 
 
