@@ -25,6 +25,8 @@ class FileCounts:
     """Numbers of the lines with a sentence that was too long."""
     warning: str = ""
     """The warning for the first of these lines; empty if there are none."""
+    untranslated: list[tuple[str, float]] = field(default_factory=list)
+    """The lines that stay as they are because of `only_above`, and the confidence of each."""
 
 
 def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None] = lambda lines: None) -> FileCounts:
@@ -49,12 +51,14 @@ def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None
             counts.rejected += 1
 
         for window in bulk.windows(bulk.read(stream, str(job.source), reject), advance):
-            for row, warning in window:
+            for line in window:
                 counts.lines += 1
-                out.write(f"{row}\n".encode())
-                if warning:
+                out.write(f"{line.item}\n".encode())
+                if line.warning:
                     counts.cut.append(counts.lines)
-                    counts.warning = counts.warning or warning
+                    counts.warning = counts.warning or line.warning
+                if line.is_untranslated:
+                    counts.untranslated.append((f"line {counts.lines:,}", line.confidence or 0.0))
         if rejects is None:
             job.rejected.unlink(missing_ok=True)  # it is from an earlier translation
     return counts

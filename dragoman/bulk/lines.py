@@ -37,6 +37,18 @@ class Rejected(NamedTuple):
         return f"{self.number}\t{reason}\t{begin}"
 
 
+class BulkLine(NamedTuple):
+    """The translation of a line."""
+
+    item: Any
+    """What `BulkTranslator.row` makes of it."""
+    warning: str | None
+    confidence: float | None
+    """The confidence of the translation, if it was asked for."""
+    is_untranslated: bool
+    """Whether the line stays as it is because of `only_above`."""
+
+
 @dataclass
 class BulkTranslator:
     """Translates windows of lines with one search configuration."""
@@ -48,8 +60,8 @@ class BulkTranslator:
 
     def windows(
         self, lines: Iterable[str], advance: Callable[[int], None] = lambda lines: None
-    ) -> Iterator[list[tuple[Any, str | None]]]:
-        """For each line, in order, the item of its translation (`row`) and a warning or None, window by window.
+    ) -> Iterator[list[BulkLine]]:
+        """For each line, in order, what became of it, window by window.
 
         `advance` is called with numbers of lines that are done. A window begins at a fixed line, and its texts are
         translated once each, longest first. So the batches, and with them the last bits of scores, follow from the
@@ -59,7 +71,12 @@ class BulkTranslator:
             texts = sorted(set(window), key=lambda text: (-len(text), text))
             results = {}
             for text, translation in zip(texts, self._stream(texts), strict=True):
-                results[text] = self.row(translation), translation.warning
+                results[text] = BulkLine(
+                    self.row(translation),
+                    translation.warning,
+                    translation.confidence,
+                    bool(translation.untranslated),
+                )
                 advance(1)
             advance(len(window) - len(texts))
             yield [results[text] for text in window]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.bulk.jobs import PATTERN, Job, plan, shard_of
+from dragoman.cli.files import untranslated
 from dragoman.cli.options import option_name, print_json
 from dragoman.errors import DataError, UsageError, respell
 
@@ -71,7 +72,9 @@ def translate_files(
         with load() as translator:
             from dragoman.bulk.lines import BulkTranslator
 
-            bulk = BulkTranslator(translator, config, row=lambda translation: translation.to_rows()[0])
+            bulk = BulkTranslator(
+                translator, config, row=lambda translation: translation.to_rows(with_confidence=config.confidence)[0]
+            )
             total.update(_translate(missing, bulk, display, errors))
     seconds = time.monotonic() - started
     speed = round(total["lines"] / seconds, 1)
@@ -107,10 +110,14 @@ def _translate(
             finally:
                 advance(1, 0)
             total.update(files=1, lines=counts.lines, rejected=counts.rejected)
+            if bulk.config.only_above is not None:
+                total.update(untranslated=len(counts.untranslated))
             if counts.cut:
                 warning = respell(counts.warning, ["max_source_length"], option_name)
                 more = f" and {len(counts.cut) - 1:,} more" if len(counts.cut) > 1 else ""
                 display.warn(f"{job.source}, line {counts.cut[0]:,}{more}: {warning}")
+            if counts.untranslated:
+                display.warn(f"{job.source}: {untranslated(counts.untranslated, counts.lines, bulk.config, 'lines')}")
             if not display.console.is_terminal:  # where there is no bar
                 display.note(f"{job.source}: {counts.lines:,} lines; file {number:,} of {len(jobs):,}")
     return total

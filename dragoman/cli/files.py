@@ -3,15 +3,21 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.errors import DataError, UsageError
 from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
 from dragoman.formats.text_files import open_input, read_lines
 
+if TYPE_CHECKING:
+    from dragoman.config.decoding import DecodingConfig
+
 FIRST_LINES = 20
 """Lines of an input that are looked at to notice a document."""
+MOST_LISTED = 50
+"""Most texts whose place a warning names."""
 DOCUMENTS = {
     "subtitles": r"\s*(WEBVTT\b|\d+:\d\d:\d\d[.,]\d+ -->)",
     "a web page": r"\s*<(!doctype|html|head|body|div|p|h\d|table|ul)\b",
@@ -89,3 +95,13 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(read_lines(stream, str(path)), start=1):
             if line.strip():
                 yield number, line
+
+
+def untranslated(left: Sequence[tuple[str, float]], total: int, config: "DecodingConfig", unit: str) -> str:
+    """A sentence about the texts that stay as they are because of --only-above: each place with its confidence."""
+    listed = [f"{place} ({confidence:.3f})" for place, confidence in left[:MOST_LISTED]]
+    more = f" and {len(left) - len(listed):,} more" if len(left) > len(listed) else ""
+    return (
+        f"{len(left):,} of {total:,} {unit} stay as they are, their confidence is not above {config.only_above:g}: "
+        f"{', '.join(listed)}{more}"
+    )

@@ -58,7 +58,8 @@ def translate(
     """Translate text: as many lines out as lines in, in the same order, however many sentences a line has.
 
     With --n-best, a line is the number of the input line, the score and the translation, separated by tabs. With
-    --alignments, a last column holds pairs of source and target words, counted from 0.
+    --alignments, a last column holds pairs of source and target words, counted from 0, and with --confidence, one
+    after the translation how far it can be trusted.
 
     Many files are translated into a folder, each into one of the same name, compressed alike. A line that cannot be
     translated becomes an empty one, and NAME.rejected.tsv says why.
@@ -150,7 +151,7 @@ def translate_text(
     config: "DecodingConfig",
 ) -> None:
     """Print the translation of each text, or else of each line of a file or stdin, as soon as it is made."""
-    from dragoman.cli.files import notice_documents
+    from dragoman.cli.files import notice_documents, untranslated
     from dragoman.cli.live import live_lines
     from dragoman.formats.text_files import open_input, read_lines
 
@@ -170,14 +171,23 @@ def translate_text(
         else:
             lines = read_lines(stream, name) if input_file else live_lines(stream, name)
             lines = notice_documents(lines, name, display.warn)
+        left: list[tuple[str, float]] = []
+        number = 0
         for number, translation in enumerate(translator.translate_windows(lines, config), start=1):
+            place = f"text {number}" if texts else f"line {number:,}"
+            if translation.untranslated:
+                left.append((place, translation.confidence or 0.0))
             if translation.warning:
-                place = f"text {number}" if texts else f"{name}, line {number}"
+                place = place if texts else f"{name}, {place}"
                 display.warn(f"{place}: {respell(translation.warning, ['max_source_length'], options.option_name)}")
-            rows = [translation.to_json()] if context.as_json else translation.to_rows(number if numbered else None)
+            rows = [translation.to_json()]
+            if not context.as_json:
+                rows = translation.to_rows(number if numbered else None, with_confidence=config.confidence)
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)
+    if left:
+        display.warn(untranslated(left, number, config, "texts" if texts else "lines"))
 
 
 def translate_document(

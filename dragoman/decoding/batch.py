@@ -186,6 +186,9 @@ class BatchWork:
         results: list[list[Hypothesis]] = []
         incomplete: list[_Candidate] = []
         for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
+            if not sentence.terms:
+                results.append(group)
+                continue
             candidates = [
                 _Candidate(index, sentence, hypothesis, self._placer.missing(sentence.terms, hypothesis.tokens))
                 for hypothesis in group

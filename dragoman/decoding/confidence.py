@@ -1,8 +1,8 @@
 """Features of a translation that cost nothing beside its search, from which its confidence follows."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,13 +16,20 @@ LOWEST = 2
 
 
 def features(
-    source: str, text: str, hypotheses: Sequence[Hypothesis], *, source_tokens: int, familiarity: float | None
+    source: str,
+    text: str,
+    best: Hypothesis,
+    decoded: Sequence[str],
+    *,
+    source_tokens: int,
+    familiarity: float | None,
 ) -> Float[np.ndarray, " features"]:
     """The features of the translation `text` of a sentence, in the order of `SIGNS`; NaN for one that is not known.
 
-    `hypotheses` are all that the search found, its best one first; `familiarity` is that of the sentence by a sketch.
+    `decoded` are the texts of all hypotheses, that of the best one first; `familiarity` is that of the sentence by a
+    sketch.
     """
-    log_probs = hypotheses[0].token_log_probs
+    log_probs = best.token_log_probs
     if not len(log_probs):
         return np.full(len(SIGNS), np.nan)
     source_words, words = words_of(source), words_of(text)
@@ -31,7 +38,7 @@ def features(
         "mean_probability": float(np.exp(log_probs).mean()),
         "lowest_log_prob": float(np.sort(log_probs)[:LOWEST].mean()),
         "familiarity": math.nan if familiarity is None else familiarity,
-        "agreement": _agreement(hypotheses),
+        "agreement": _agreement(decoded),
         "piece_length": len(source) / (source_tokens + 1),
         "repeated": 1 - len(set(words)) / max(1, len(words)),
         "copied": sum(word in source_words for word in words) / max(1, len(words)),
@@ -44,9 +51,10 @@ def words_of(text: str) -> list[str]:
     return [word for word in WORD.findall(text.casefold()) if word[0].isalpha()]
 
 
-def _agreement(hypotheses: Sequence[Hypothesis]) -> float:
-    """How similar the other hypotheses are to the best one: the mean share of their token pairs in common."""
-    best, *others = ({*pairwise([None, *hypothesis.tokens, None])} for hypothesis in hypotheses)
+def _agreement(decoded: Sequence[str]) -> float:
+    """How similar the other translations are to the best one: the mean share of character trigrams in common."""
+    best, *others = (Counter(map("".join, zip(text, text[1:], text[2:], strict=False))) for text in decoded)
     if not others:
         return math.nan
-    return sum(2 * len(best & other) / (len(best) + len(other)) for other in others) / len(others)
+    shares = [2 * (best & other).total() / max(1, best.total() + other.total()) for other in others]
+    return sum(shares) / len(shares)

@@ -49,12 +49,12 @@ class Translation:
         """One line of JSON, with the fields of `to_dict`."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
-    def to_rows(self, number: int | None = None) -> list[str]:
+    def to_rows(self, number: int | None = None, *, with_confidence: bool = False) -> list[str]:
         """The line of a translation, or with `number` (of its input line) one for each alternative, tab-separated."""
         rows = []
         for translation in [self, *(self.alternatives or [])]:
             before = [] if number is None else [str(number), f"{translation.score:.4f}"]
-            after = [] if self.confidence is None else [_written(translation.confidence)]
+            after = [_written(translation.confidence)] if with_confidence else []
             after += [] if translation.alignment is None else [pharaoh(translation.alignment)]
             text = one_line(translation.text)
             if before or after:

@@ -376,13 +376,18 @@ class Translator(metaclass=_HintsAtOurNames):
         sources = [item.text for item in inputs]
         familiarities = sketch.familiarity(sources) if sketch else [None] * len(sources)
         encoded = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
-        rows = [
-            features(without_label(source), text, group, source_tokens=len(ids), familiarity=familiarity)
-            for source, text, group, ids, familiarity in zip(
-                sources, texts, groups, encoded, familiarities, strict=True
+        decoded = iter(self.target_tokenizer.decode_batch([h.tokens for group in groups for h in group]))
+        rows = np.empty((len(sources), len(SIGNS)))
+        for index, group in enumerate(groups):
+            rows[index] = features(
+                without_label(sources[index]),
+                texts[index],
+                group[0],
+                [next(decoded) for _ in group],
+                source_tokens=len(encoded[index]),
+                familiarity=familiarities[index],
             )
-        ]
-        return np.array(rows).reshape(len(rows), len(SIGNS))
+        return rows
 
     @cached_property
     def _confidence(self) -> ConfidenceModel:

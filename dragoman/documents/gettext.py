@@ -7,6 +7,7 @@ from functools import partial
 from dragoman.documents.document import UNKNOWN, Document, Edit, Segment
 from dragoman.documents.messages import SkippedValues, pieces_of
 from dragoman.documents.plurals import number_of_forms, plural_forms
+from dragoman.documents.review import Review, unknown
 from dragoman.documents.rewriting import Rewriting, fits, other_languages
 from dragoman.formats.po import NO_CHARSETS, Message, character_spans, escaped, messages, named_languages
 from dragoman.text.language_codes import Languages, is_written_alike
@@ -16,8 +17,11 @@ _PLURAL_FORMS = re.compile(r'"Plural-Forms:[ \t]*((?:[^"\\\n]|"\r?\n[ \t]*"){0,1
 _LANGUAGE = re.compile(r'(?m)^(?:msgstr\s*)?"Language:[ \t]*([\w@.-]*)[ \t]*\\n"')
 
 
-def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
-    """The segments of a catalogue: the messages whose translations are all empty."""
+def read_po(text: str, languages: Languages = UNKNOWN, review: Review = unknown) -> Document:
+    """The segments of a catalogue: the messages whose translations are all empty.
+
+    A confidence that the `review` gives becomes a comment; a message that can be trusted is not marked for review.
+    """
     skipped = SkippedValues()
     damaged: list[int] = []
     entries = list(messages(text.removeprefix("\ufeff").split("\n"), damaged))
@@ -28,7 +32,7 @@ def read_po(text: str, languages: Languages = UNKNOWN) -> Document:
     missing = [message for message in texts if message.progress == "missing"]
     catalogue = _Catalogue(text, header, languages[1], [message for message in texts if message.is_plural])
     for message in missing:
-        catalogue.fill(message, skipped)
+        catalogue.fill(message, skipped, review)
     notes = [*skipped.notes(), *catalogue.notes]
     if damaged:
         notes.append(_damaged_note(damaged))
@@ -84,7 +88,7 @@ class _Catalogue:
         elif plurals and not (new_rule and number_of_forms(new_rule) == number_of_forms(rule[1])):
             self.notes.append(f"has a header Plural-Forms of another language; write that of {target} into it.")
 
-    def fill(self, message: Message, skipped: SkippedValues) -> None:
+    def fill(self, message: Message, skipped: SkippedValues, review: Review) -> None:
         """Copy the sources of a message to its translations, with segments, if it has any words."""
         spans = {keyword: self._span(message, keyword) for keyword in message.lines}
         segments = {
@@ -92,10 +96,15 @@ class _Catalogue:
             for keyword in ("msgid", "msgid_plural")
             if keyword in message.lines
         }
-        if not any(segments.values()):
+        verdict = review([segment for of_text in segments.values() for segment in of_text])
+        if not any(segments.values()) or verdict.is_untranslated:
             return
         self._correct_header()
-        self._mark_for_review(message)
+        if verdict.confidence is not None:
+            self.out.keep(self._line(min([message.line, *message.flags]))[0])
+            self.out.write(f"# Dragoman: confidence {verdict.confidence:.2f}{self.newline}")
+        if not verdict.is_trusted:
+            self._mark_for_review(message)
         targets = message.targets
         count = (message.is_plural and self.forms) or len(targets)
         for number in range(count):

@@ -24,7 +24,7 @@ from dragoman.documents.plain import read_text
 from dragoman.documents.strings import read_json, read_yaml
 from dragoman.documents.subtitles import read_subtitles
 from dragoman.documents.tmx import read_tmx
-from dragoman.documents.translate import Engine, Report, translate_documents
+from dragoman.documents.translate import Engine, Report, reviewed, translate_documents
 from dragoman.documents.xliff import read_xliff
 from dragoman.errors import DataError
 from dragoman.formats.po import declared_charset
@@ -52,6 +52,8 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".xlf": read_xliff,
 }
 """The reader of each format, by the end of a file's name."""
+REVIEWED = {".po": read_po, ".pot": read_po, ".xliff": read_xliff, ".xlf": read_xliff}
+"""The readers of formats that have a confidence beside each translation, if there is one."""
 OFFICE = {
     ".docx": (docx.find_parts, read_docx),
     ".docm": (docx.find_parts, read_docx),
@@ -103,7 +105,10 @@ def translate_document(content: bytes, name: str, languages: Languages, engine: 
         encoding = _encoding(content, ending)
         text = content.decode(encoding)
         document = READERS[ending](text, languages)
-        (translated,) = translate([document])
+        if engine.has_confidence and ending in REVIEWED:
+            review, engine = reviewed(document, engine, report)
+            document = REVIEWED[ending](text, languages, review)
+        (translated,) = translate_documents([document], engine, report)
         return TranslatedDocument(translated.encode(encoding, document.unencodable), report)
     except FormatError as error:
         raise DataError(f"{name} {error}") from None

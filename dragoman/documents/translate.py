@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -16,6 +16,7 @@ from dragoman.documents.document import Code, Content, Document, FormatError, Se
 from dragoman.documents.inline import Span, take_out
 from dragoman.documents.literals import lacking, without_surplus
 from dragoman.documents.projection import Projection
+from dragoman.documents.review import Review, Verdict
 from dragoman.text.tokenizers.placeholders import literal_spans
 
 
@@ -29,6 +30,10 @@ class Engine:
     """Whether placeholders are copied into translations whatever the model says."""
     known: Callable[[str], str | None] = lambda text: None
     """Returns the translation of a text that need not be translated, such as one that a translation memory has."""
+    has_confidence: bool = False
+    """Whether translations have a confidence, which bilingual documents have beside them."""
+    only_above: float | None = None
+    """The confidence that a translation has to be above; others stay as they are."""
 
 
 @dataclass
@@ -47,8 +52,17 @@ class Report:
     """Number of formats that are left out, since the document's format cannot write them where their words are."""
     cut: int = 0
     """Number of texts with a sentence that had too many tokens and was translated in parts."""
+    untranslated: list[dict[str, Any]] = field(default_factory=list)
+    """The texts that stay as they are because their translation cannot be trusted, each with its `confidence`."""
     remarks: list[str] = field(default_factory=list)
     """The notes of the document's format."""
+
+    def note_untranslated(self, translations: Mapping[str, Translation]) -> None:
+        """Note the texts that stay as they are, those that are noted already once."""
+        noted = {left["text"] for left in self.untranslated}
+        for text, translation in translations.items():
+            if translation.untranslated and text not in noted:
+                self.untranslated.append({"text": text, "confidence": translation.confidence})
 
     def outcome(self, document: str, output: str) -> str:
         """A sentence about the document as a whole."""
@@ -75,6 +89,14 @@ class Report:
                 f"lacks {_number(self.dropped, 'format')} in its translation, such as emphasis inside of a word,"
                 " for which there was no place."
             )
+        if self.untranslated:
+            texts = [f"{_shown(left['text'])} ({left['confidence']:.3f})" for left in self.untranslated[:MOST_LISTED]]
+            others = len(self.untranslated) - len(texts)
+            more = f" and {others:,} more" if others else ""
+            notes.append(
+                f"has {_number(len(self.untranslated), 'text')} whose translation cannot be trusted, left as in the "
+                f"source: {', '.join(texts)}{more}."
+            )
         if self.cut:
             notes.append(
                 f"has {_number(self.cut, 'text')} with a sentence that is too long for the model, translated in parts."
@@ -88,11 +110,19 @@ class Report:
         return fields
 
 
+def _shown(text: str) -> str:
+    """The beginning of a text, in quotation marks."""
+    text = " ".join(text.split())
+    return f'"{text}"' if len(text) <= MOST_SHOWN else f'"{text[:MOST_SHOWN]}…"'
+
+
 def _number(count: int, noun: str) -> str:
     """A count with its noun, as in "1 text" and "2,000 texts"."""
     return f"{count:,} {noun}" + "s" * (count != 1)
 
 
+MOST_LISTED, MOST_SHOWN = 20, 60
+"""Most texts that a note lists, and most characters of each."""
 TEXTS_AT_ONCE = 256
 """Number of texts that are translated at once."""
 LONGEST_TEXT = 2**20
@@ -111,7 +141,36 @@ def engine_of(
             done()
             yield translation
 
-    return Engine(translate, copies=translator.source_tokenizer.placeholders)
+    return Engine(
+        translate,
+        copies=translator.source_tokenizer.placeholders,
+        has_confidence=config.needs_confidence,
+        only_above=config.only_above,
+    )
+
+
+def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review, Engine]:
+    """The review of a document, and an engine that knows its translations.
+
+    Translates all texts of the document. The document is then read again, since what is written beside a translation
+    depends on its confidence. Texts that stay untranslated are in the `report`: they are no segments any more.
+    """
+    texts = _distinct_texts(_sources(document, engine))
+    unknown = [text for text in texts if engine.known(text) is None]
+    translations = dict(zip(unknown, engine.translate(unknown), strict=True)) if unknown else {}
+    report.note_untranslated(translations)
+
+    def review(segments: Sequence[Segment]) -> Verdict:
+        found = [translations.get(_Source(segment, engine.copies).text) for segment in segments]
+        confidences = [translation.confidence for translation in found if translation]
+        known = [confidence for confidence in confidences if confidence is not None]
+        return Verdict(
+            min(known, default=None),
+            is_untranslated=any(translation.untranslated for translation in found if translation),
+            is_trusted=engine.only_above is not None and bool(known) and len(known) == len(found),
+        )
+
+    return review, replace(engine, translate=lambda texts: [translations[text] for text in texts])
 
 
 def translate_documents(documents: Sequence[Document], engine: Engine, report: Report | None = None) -> list[str]:
@@ -132,6 +191,7 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     unknown = [text for text in texts if text not in translations]
     if unknown:
         translations |= zip(unknown, engine.translate(unknown), strict=True)
+    report.note_untranslated(translations)
     report.cut += sum(translation.warning is not None for translation in translations.values())
     for document, document_sources in zip(documents, sources, strict=True):
         report.translated += sum(source.text in translations for source in document_sources)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dragoman.documents import xml
 from dragoman.documents.document import Document, Segment, has_words
+from dragoman.documents.review import Review, Verdict, unknown
 from dragoman.documents.rewriting import Rewriting, fits, other_languages
 from dragoman.documents.xml import Element
 from dragoman.formats.inline_codes import MARKUP
@@ -15,6 +16,8 @@ from dragoman.text.language_codes import Languages
 
 STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
 """States of a translation that nobody has reviewed: of the target in 1.2, of the segment in 2."""
+TRUSTED = "translated"
+"""State of a target of 1.2 whose confidence is above the limit that a person has set."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,12 @@ class _MissingLanguage:
     value: str
 
 
-def read_xliff(text: str, languages: Languages) -> Document:
-    """The segments of a file: those of copies of its sources, which become targets where there is no translation."""
+def read_xliff(text: str, languages: Languages, review: Review = unknown) -> Document:
+    """The segments of a file: those of copies of its sources, which become targets where there is no translation.
+
+    A confidence that the `review` gives stands in 1.2 as the match quality of an alternative translation, and in 2 as
+    the sub-state of the segment.
+    """
     root = xml.parse(text)
     document = root.child("xliff") or root
     is_second = document.attributes.get("version", "").startswith("2")
@@ -61,7 +68,7 @@ def read_xliff(text: str, languages: Languages) -> Document:
     named = [named_languages(document.attributes, scope.attributes) for scope in scopes]
     if not any(fits(scope_languages, languages) for scope_languages in named):
         raise other_languages(named[0], languages)
-    reader = _Reader(text)
+    reader = _Reader(text, review)
     for scope, scope_languages in zip(scopes, named, strict=True):
         if not fits(scope_languages, languages):
             reader.skipped["in other languages"] += sum(1 for _ in _units(scope))
@@ -98,11 +105,16 @@ def _numbered_sentences(element: Element | None) -> dict[str, Element]:
     return {mark.attributes.get("mid", ""): mark for mark in _sentences(element)}
 
 
+def _state(verdict: Verdict) -> str:
+    """The state of a target of 1.2."""
+    return TRUSTED if verdict.is_trusted else STATES["trans-unit"]
+
+
 class _Reader:
     """Fills units, one after the other."""
 
-    def __init__(self, text: str):
-        self.text, self.out, self.done = text, Rewriting(text), 0
+    def __init__(self, text: str, review: Review):
+        self.text, self.review, self.out, self.done = text, review, Rewriting(text), 0
         self.skipped = Counter[str]()
         """Number of units that are left as they are, by the reason."""
         self.missing_language: _MissingLanguage | None = None
@@ -142,19 +154,26 @@ class _Reader:
             part_segments = self._segments(part, unit)
             is_whole = is_whole and part_segments is not None
             segments += part_segments or ()
-        if not segments or not is_whole:
+        verdict = self.review(segments)
+        if not segments or not is_whole or verdict.is_untranslated:
             return
-        self._begin(unit)
+        self._begin(unit, verdict)
         prefix = xml.prefix(source, self.text)
         if target:
-            self._open(unit, target)
+            self._open(unit, target, verdict)
         else:
             self.out.keep(source.end)
-            state = "" if unit.is_segment else f' state="{STATES["trans-unit"]}"'
+            state = "" if unit.is_segment else f' state="{_state(verdict)}"'
             space = f" xml:space={xml.in_quotes(source.attributes['space'])}" if "space" in source.attributes else ""
             self.out.write(f"{xml.indent(self.text, source.start)}<{prefix}target{space}{state}>")
         self.out.copy(source.inside, source.close, segments)
         self.out.write(f"</{prefix}target>")
+        if verdict.percent is not None and not unit.is_segment:
+            indent = xml.indent(self.text, source.start)
+            self.out.write(f'{indent}<{prefix}alt-trans match-quality="{verdict.percent}" origin="Dragoman">')
+            self.out.write(f"<{prefix}target>")
+            self.out.copy(source.inside, source.close, segments)
+            self.out.write(f"</{prefix}target></{prefix}alt-trans>")
         self.out.skip(target.end if target else source.end)
 
     def _fill_sentences(self, unit: _Unit, sources: dict[str, Element], targets: dict[str, Element]) -> None:
@@ -165,12 +184,12 @@ class _Reader:
         segments: dict[str, list[Segment]] = {}
         for mid in missing:
             sentence_segments = self._segments(sources[mid], unit)
-            if sentence_segments is not None:
+            if sentence_segments is not None and not self.review(sentence_segments).is_untranslated:
                 segments[mid] = sentence_segments
         if not segments:
             return
-        self._begin(unit)
-        self._open(unit, unit.target)
+        self._begin(unit, Verdict())
+        self._open(unit, unit.target, Verdict())
         for mid, target in targets.items():
             if mid in segments:
                 self.out.keep(target.start)
@@ -181,27 +200,30 @@ class _Reader:
             if mid not in targets:
                 self.out.copy(sources[mid].start, sources[mid].end, sentence_segments)
 
-    def _begin(self, unit: _Unit) -> None:
+    def _begin(self, unit: _Unit, verdict: Verdict) -> None:
         """Keep all up to the unit, with the language of the file and the state of a segment of XLIFF 2."""
         if missing := self.missing_language:
             self._write_tag(missing.element, missing.attribute, missing.value)
             self.missing_language = None
         if unit.is_segment:
-            self._write_tag(unit.element, "state", STATES["segment"])
+            sub_state = "" if verdict.percent is None else f"dragoman:confidence-{verdict.percent}"
+            self._write_tag(unit.element, "state", STATES["segment"], sub_state=sub_state)
 
-    def _open(self, unit: _Unit, target: Element) -> None:
+    def _open(self, unit: _Unit, target: Element, verdict: Verdict) -> None:
         """Write the opening tag of a target that exists."""
         if unit.is_segment:
             self._write_tag(target)
         else:
-            self._write_tag(target, "state", STATES["trans-unit"])
+            self._write_tag(target, "state", _state(verdict))
 
-    def _write_tag(self, element: Element, attribute: str = "", value: str = "") -> None:
+    def _write_tag(self, element: Element, attribute: str = "", value: str = "", *, sub_state: str = "") -> None:
         """Write the opening tag of an element, perhaps with another attribute. An empty tag becomes an opening one."""
         self.out.keep(element.start)
         tag = self.text[element.start : element.inside].removesuffix(">").removesuffix("/").rstrip()
         if attribute:
             tag = re.sub(rf"""\s(?:{attribute}|subState)\s*=\s*("[^"]*"|'[^']*')""", "", tag)
             tag += f" {attribute}={xml.in_quotes(value)}"
+        if sub_state:
+            tag += f" subState={xml.in_quotes(sub_state)}"
         self.out.write(f"{tag}>")
         self.out.skip(element.inside)

@@ -113,7 +113,7 @@ def test_the_command_to_try_can_be_copied_whatever_the_folder_is_called(trained)
 
 def test_train_writes_everything_that_people_copy_around(model):
     names = {path.name for path in model.iterdir()}
-    weights = {"config.json", "model.safetensors", "tokenizer.json", "source_style.json"}
+    weights = {"config.json", "model.safetensors", "tokenizer.json", "source_style.json", "sketch.bin"}
     assert names == {*weights, "README.md", "report.html", "run"}
     assert "en" in (model / "README.md").read_text(encoding="utf-8")
     lines = (model / "run" / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]

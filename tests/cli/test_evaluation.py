@@ -113,3 +113,31 @@ def test_a_test_is_said_in_words(difference: float, p_value: float, needed: int 
 def test_a_lower_ter_is_better() -> None:
     test = PairedTest(-2.0, Interval(-3.0, -1.0), 0.001, 461, 100)
     assert SystemComparison("A", "B", {"ter": test}).sentence("ter") == "B is better than A by 2.00 TER (p = 0.0010)."
+
+
+def test_a_calibration_is_kept_in_the_model_and_used_by_translate(dragoman, tmp_path):
+    model, pairs = save_model(tmp_path / "model", seed=7), write_pairs(tmp_path / "p.tsv", [*generate(90)])
+    code, out, _ = dragoman("calibrate", model, pairs, "--json")
+    result = json.loads(out)
+    assert code == 0
+    assert result["pairs"] == 90
+    assert sum(part["count"] for part in result["bins"]) == 90
+    assert 0 <= result["error"] < 0.2
+    assert "confidence is off by" in " ".join(dragoman("calibrate", model, pairs)[1].split())
+    code, out, _ = dragoman("translate", model, "--confidence", "the red house is old", "42")
+    confidence = [float(line.split("\t")[1]) for line in out.splitlines()]
+    assert (code, confidence[1]) == (0, 1.0)
+    assert 0 <= confidence[0] < 1
+    code, out, errors = dragoman("translate", model, "--only-above", "0.99", "the red house is old", "42")
+    assert (code, out) == (0, "the red house is old\n42\n")
+    wanted = f"1 of 2 texts stay as they are, their confidence is not above 0.99: text 1 ({confidence[0]:.3f})"
+    assert wanted in " ".join(errors.split())
+
+
+def test_too_few_pairs_and_a_wrong_limit_are_refused(dragoman, tmp_path):
+    model, pairs = save_model(tmp_path / "model", seed=7), write_pairs(tmp_path / "p.tsv", [*generate(9)])
+    code, _, errors = dragoman("calibrate", model, pairs)
+    assert (code, "9 pairs are too few" in " ".join(errors.split())) == (3, True)
+    assert dragoman("translate", model, "--only-above", "1.5", "x")[0] == 2
+    code, _, errors = dragoman("translate", model, "--confidence", "x")
+    assert (code, "has no calibrated confidence" in " ".join(errors.split())) == (2, True)

@@ -64,7 +64,7 @@ class Pieces:
                     return
                 lines = ("" if bulk.refused(line) else line for line in lines_in(job.source))
                 windows = bulk.windows(lines, lambda _: None)
-                write_sealed(job.output, [texts for window in windows for texts, _ in window])
+                write_sealed(job.output, [line.item for window in windows for line in window])
                 seconds_a_piece = (time.monotonic() - started) / (number - finished)
                 left = seconds_a_piece * (len(jobs) - number)
                 tell(f"piece {number:,} of {len(jobs):,}, of up to {AT_ONCE:,} sentences; {duration(left)} to go")
