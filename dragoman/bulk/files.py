@@ -25,6 +25,8 @@ class FileCounts:
     """Numbers of the lines with a sentence that was too long."""
     warning: str = ""
     """The warning for the first of these lines; empty if there are none."""
+    faults: list[str] = field(default_factory=list)
+    """What seems to be wrong with lines, in words, if `checks` was asked for."""
     untranslated: list[tuple[str, float]] = field(default_factory=list)
     """The lines that stay as they are because of `only_above`, and the confidence of each."""
 
@@ -57,6 +59,7 @@ def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None
                 if line.warning:
                     counts.cut.append(counts.lines)
                     counts.warning = counts.warning or line.warning
+                counts.faults += [f"line {counts.lines:,}: {fault}" for fault in line.faults]
                 if line.is_untranslated:
                     counts.untranslated.append((f"line {counts.lines:,}", line.confidence or 0.0))
         if rejects is None:

@@ -47,6 +47,8 @@ class BulkLine(NamedTuple):
     """The confidence of the translation, if it was asked for."""
     is_untranslated: bool
     """Whether the line stays as it is because of `only_above`."""
+    faults: list[str]
+    """What seems to be wrong, in words, if `checks` was asked for."""
 
 
 @dataclass
@@ -76,6 +78,7 @@ class BulkTranslator:
                     translation.warning,
                     translation.confidence,
                     bool(translation.untranslated),
+                    translation.faults,
                 )
                 advance(1)
             advance(len(window) - len(texts))

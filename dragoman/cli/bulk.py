@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.bulk.jobs import PATTERN, Job, plan, shard_of
-from dragoman.cli.files import untranslated
+from dragoman.cli.files import listed, untranslated
 from dragoman.cli.options import option_name, print_json
 from dragoman.errors import DataError, UsageError, respell
 
@@ -116,6 +116,8 @@ def _translate(
                 warning = respell(counts.warning, ["max_source_length"], option_name)
                 more = f" and {len(counts.cut) - 1:,} more" if len(counts.cut) > 1 else ""
                 display.warn(f"{job.source}, line {counts.cut[0]:,}{more}: {warning}")
+            if counts.faults:
+                display.warn(f"{job.source}: {listed(counts.faults)}")
             if counts.untranslated:
                 display.warn(f"{job.source}: {untranslated(counts.untranslated, counts.lines, bulk.config, 'lines')}")
             if not display.console.is_terminal:  # where there is no bar

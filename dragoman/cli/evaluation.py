@@ -44,6 +44,14 @@ def evaluate(
     examples: Annotated[
         int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random, with their translations.")
     ] = 0,
+    comet: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Also score by the COMET model in this folder; nothing is downloaded."),
+    ] = None,
+    comet_python: Annotated[
+        Path | None,
+        Option(metavar="PYTHON", help="The Python that has the package unbabel-comet. Default: this one."),
+    ] = None,
     source: options.From = None,
     target: options.To = None,
     ensemble: Ensemble = None,
@@ -68,6 +76,10 @@ def evaluate(
         raise UsageError("--ensemble, --output and --examples are for a single model; evaluate it alone for them.")
     if len(set(map(os.path.realpath, names))) < len(names):
         raise UsageError("A system is given twice; leave one of the two out.")
+    if comet:
+        from dragoman.evaluation.comet import check_comet
+
+        check_comet(comet, comet_python)
     wanted = (source, target)
     bitexts = [
         open_pairs(context, path and Path(path), [*rest, columns], ensemble=ensemble, output=output, wanted=wanted)
@@ -81,7 +93,9 @@ def evaluate(
         others = {str(path): _translations(path, pairs=len(pairs)) for path in outputs or ()}
         from dragoman.evaluation.evaluate import evaluate_pairs, load_models
         from dragoman.evaluation.overlap import with_overlap
+        from dragoman.evaluation.remarks import with_remarks
         from dragoman.evaluation.scores import score
+        from dragoman.storage.beside import read_sketch
         from dragoman.system.processes import available_workers
         from dragoman.text.characters import without_label
 
@@ -95,7 +109,10 @@ def evaluate(
                 workers=workers or available_workers(),
             )
             target_language = target or bitexts[0].target_language
-            evaluations[name] = with_overlap(evaluation, Path(name), same_pairs, target_language)
+            evaluation = with_overlap(evaluation, Path(name), same_pairs, target_language)
+            evaluations[name] = with_remarks(
+                evaluation, same_pairs, read_sketch(Path(name)), (source or bitexts[0].source_language, target_language)
+            )
             scores[name] = evaluations[name].scores
         for name, translations in others.items():
             scores[name] = score(
@@ -104,6 +121,13 @@ def evaluate(
                 sources=[without_label(text) for text, _ in pairs],
                 target_language=target or bitexts[0].target_language,
             )
+        if comet:
+            from dragoman.evaluation.comet import score_by_comet
+
+            for name, of_system in scores.items():
+                translations = evaluations[name].translations if name in evaluations else others[name]
+                unlabelled, references = [without_label(text) for text, _ in pairs], [text for _, text in pairs]
+                of_system["comet"] = score_by_comet(comet, unlabelled, translations, references, python=comet_python)
     title = " ".join(rest)
     if len(evaluations) == len(names) == 1:
         _print_one(context, evaluations[names[0]], pairs, f"{model} on {title}", output, examples)
@@ -221,7 +245,7 @@ def _print_systems(
     """Print the scores of several systems, and whether they differ."""
     from dragoman.evaluation.scores import as_numbers, signatures
     from dragoman.evaluation.significance import compare_systems, sentences
-    from dragoman.metrics import MAIN, TESTED
+    from dragoman.metrics import MAIN, SHOWN
     from dragoman.terminal import console
     from dragoman.terminal.tables import comparison_table
 
@@ -242,7 +266,7 @@ def _print_systems(
         return
     rows = {
         metric.label: [metric.write_with_interval(values, more_digits=1) for values in numbers.values()]
-        for metric in TESTED
+        for metric in SHOWN
         if any(metric.name in values for values in numbers.values())
     }
     console().print(f"{title}, {pairs:,} sentences", comparison_table(list(numbers), rows))

@@ -99,9 +99,14 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def untranslated(left: Sequence[tuple[str, float]], total: int, config: "DecodingConfig", unit: str) -> str:
     """A sentence about the texts that stay as they are because of --only-above: each place with its confidence."""
-    listed = [f"{place} ({confidence:.3f})" for place, confidence in left[:MOST_LISTED]]
-    more = f" and {len(left) - len(listed):,} more" if len(left) > len(listed) else ""
+    places = [f"{place} ({confidence:.3f})" for place, confidence in left]
     return (
         f"{len(left):,} of {total:,} {unit} stay as they are, their confidence is not above {config.only_above:g}: "
-        f"{', '.join(listed)}{more}"
+        f"{listed(places, separator=', ')}"
     )
+
+
+def listed(items: Sequence[str], *, separator: str = "; ") -> str:
+    """Some items in a line, and how many more there are."""
+    more = f" and {len(items) - MOST_LISTED:,} more" if len(items) > MOST_LISTED else ""
+    return separator.join(items[:MOST_LISTED]) + more

@@ -149,6 +149,8 @@ def print_scores(
     from dragoman.terminal.tables import results_table, scores_table
 
     console().print(scores_table(title, evaluation.to_dict()))
+    for remark in [*evaluation.remarks, *evaluation.outlook]:
+        context.display().note(remark)
     if examples:
         rows = []
         for example in examples:

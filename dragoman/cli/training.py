@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dragoman.config.settings import Settings
     from dragoman.data.pair_file import PairFile
     from dragoman.data.prepared_folder import PreparedFolder
+    from dragoman.evaluation.evaluate import Evaluation
     from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
 
@@ -125,6 +126,14 @@ def train(
             "warns by it of test sentences that were trained on.",
         ),
     ] = False,
+    learning_curve: Annotated[
+        bool,
+        Option(
+            "--learning-curve",
+            help="Afterwards also train on a half and on a quarter of the pairs, for as large a share of the minutes, "
+            "to tell what twice the pairs would bring.",
+        ),
+    ] = False,
     resume: Annotated[
         str | None, Option(metavar="DIR", help="Resume the run in this directory, or at the URL of its mirror.")
     ] = None,
@@ -170,7 +179,14 @@ def train(
         resume_synthetic(context, Path(resume), run.settings)
     else:
         with _ranks() as ranks:
-            _train(context, run, output, resume, ranks)
+            if learning_curve and (ranks or resume or os.path.isdir(paths[0] if paths else "")):
+                raise UsageError(
+                    "--learning-curve is for a new run on files of pairs, in one process; leave out --resume and "
+                    "torchrun, and give the files."
+                )
+            trained = _train(context, run, output, resume, ranks)
+            if learning_curve and trained:
+                _train_parts(context, run, *trained)
 
 
 def _ranks() -> AbstractContextManager["Ranks | None"]:
@@ -184,13 +200,15 @@ def _ranks() -> AbstractContextManager["Ranks | None"]:
     return open_ranks()
 
 
-def _train(context: Context, run: NewRun, output: Path | None, resume: str | None, ranks: "Ranks | None") -> None:
+def _train(
+    context: Context, run: NewRun, output: Path | None, resume: str | None, ranks: "Ranks | None"
+) -> "tuple[PlannedRun, Evaluation] | None":
     """Start the run, or go on with the one to resume, and print its scores; ranks above 0 only compute."""
     if ranks and ranks.index:
         from dragoman.runs.train import follow_run
 
         follow_run(ranks)
-        return
+        return None
     source = _interrupted_run(run, output, resume) if ranks else resume
     # Without --resume, this is the command that began the run, so its settings are those of the run already.
     settings = run.settings if resume else {}
@@ -204,6 +222,18 @@ def _train(context: Context, run: NewRun, output: Path | None, resume: str | Non
     else:
         evaluation = start_run(plan.pairs, plan.config, plan.path, listener=display, started=started, ranks=ranks)
     options.print_trained(context, evaluation, plan.path)
+    return plan, evaluation
+
+
+def _train_parts(context: Context, run: NewRun, plan: PlannedRun, whole: "Evaluation") -> None:
+    """Train on parts of the pairs of a run, and say what twice as many would bring."""
+    from dragoman.runs.learning_curve import train_on_parts
+    from dragoman.runs.outlook import curve_sentence
+
+    points = train_on_parts(run.paths, run.recipe, run.settings, plan.path, plan.config, whole, context.display())
+    if context.as_json:
+        print_json({"learning_curve": [point.to_dict() for point in points]})
+    context.display().note(curve_sentence(points))
 
 
 def _interrupted_run(run: NewRun, output: Path | None, resume: str | None) -> str | None:

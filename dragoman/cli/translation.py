@@ -91,7 +91,9 @@ def translate(
         terms["glossary"] = read_glossary(glossary)
     if forbid:
         terms["forbid"] = read_terms(forbid)
-    config = check_decoding(model, context.settings | terms)
+    if context.as_json and not document:
+        terms["checks"] = True
+    config = check_decoding(model, terms | context.settings)
     mention_missing_kernels(context)
     load = _loader(model, (source, target), precision=precision, workers=1 if text else workers, ensemble=ensemble)
     if to_folder:
@@ -183,6 +185,9 @@ def translate_text(
             rows = [translation.to_json()]
             if not context.as_json:
                 rows = translation.to_rows(number if numbered else None, with_confidence=config.confidence)
+            if not context.as_json:
+                for fault in translation.faults:
+                    display.warn(f"{place}: {fault}")
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)

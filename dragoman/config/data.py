@@ -104,9 +104,12 @@ class DataConfig(Section):
     held_out: int | float | tuple[int | float, int | float] | None = None
     """Source sentences to split off, as many to validate as to test on, or [validation, test]; a number below 1 is a
     share of all; empty: 5 % and at most 2,000."""
-    split: Literal["sentence", "line"] = "sentence"
+    split: Literal["sentence", "line", "groups"] = "sentence"
     """`sentence` splits off source sentences with all their translations; `line` splits off single pairs, so that
-    sources of the test may also be trained on."""
+    sources of the test may also be trained on; `groups` splits off the same as `sentence`, and leaves out pairs that
+    are nearly the same as a pair split off, on either side."""
+    share: float = Field(1.0, gt=0, le=1)
+    """Share of the training pairs to train on, drawn at random; the pairs that are held out are the same for any."""
     sketch: bool = True
     """Keep a sketch of the source sentences with the model, of at most 1 % of the size of the pairs: it tells which
     sentences were trained on, but no text can be read from it. `evaluate` and the confidence of translations use it."""
@@ -140,8 +143,11 @@ class DataConfig(Section):
 
     @property
     def sources(self) -> list[CorpusConfig]:
-        """The corpora, or `source` as the only one."""
-        return self.corpora or [self._corpus(source=self.source or "", target=self.target)]
+        """The corpora, or `source` as the only one, with the weights that follow from `share`."""
+        corpora = self.corpora or [self._corpus(source=self.source or "", target=self.target)]
+        if self.share == 1:
+            return corpora
+        return [corpus.model_copy(update={"weight": self.share * corpus.weight}) for corpus in corpora]
 
     def held_out_files(self, part: str) -> list[tuple[list[str], CorpusConfig]]:
         """The files of the part `valid` or `test`, each with the corpus whose languages and columns it has."""

@@ -47,6 +47,9 @@ class DecodingConfig(Section):
     """Add word alignments: which source word each target word comes from."""
     confidence: bool = False
     """Add how far each translation can be trusted: its expected chrF++, from 0 to 1, and the probability of an edit."""
+    checks: bool = False
+    """Add what a person should look at in each sentence: its confidence, if there is one, and warnings of lost numbers,
+    units, negations and names, of words in the source language, of a wrong length and of repetitions."""
     only_above: float | None = Field(None, ge=0, lt=1)
     """Leave a text as it is unless the confidence of its translation is above this."""
     glossary: dict[str, str] = Field(default_factory=dict)
@@ -68,7 +71,7 @@ class DecodingConfig(Section):
 
         `changes` are other fields to set.
         """
-        beside = {"split": False, "alignments": False, "confidence": False, "only_above": None}
+        beside = {"split": False, "alignments": False, "confidence": False, "checks": False, "only_above": None}
         return self.model_copy(update=beside | changes)
 
     @model_validator(mode="after")
@@ -114,6 +117,7 @@ class DecodingOptions(TypedDict, total=False):
     max_copies: int
     alignments: bool
     confidence: bool
+    checks: bool
     only_above: float | None
     glossary: dict[str, str]
     forbid: list[str]

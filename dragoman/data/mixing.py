@@ -8,7 +8,7 @@ from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
 from dragoman.data.blocks import copies
 from dragoman.data.pair_file import PairFile
 from dragoman.data.readers.types import Pair
-from dragoman.data.splitting import Splits, default_held_out, split
+from dragoman.data.splitting import Splits, default_held_out, split, without_twins
 from dragoman.errors import DataError
 from dragoman.text.characters import sentence_hash
 
@@ -27,7 +27,8 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
     """Mix the training pairs in `parts`, split off `pairs`, with the general pairs of the config, as many as it says.
 
     All are in the same languages. A general pair whose source sentence is held out from `pairs` is left out, and so is
-    every training pair whose source sentence is among the general pairs to score.
+    every training pair whose source sentence is among the general pairs to score. With `data.split=groups`, twins of
+    pairs that were split off are left out, too.
     """
     finetune = config.finetune
     scored = list(_open(finetune.test, config, pairs).cleaned()) if finetune.test else []
@@ -38,12 +39,19 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
     if not num_general:
         raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside the others; leave out the mix.")
     general: Bitext = cleaned
+    by_groups = config.data.split == "groups"
+    drawn: list[Pair] = []
     if not scored:
         test = min(MOST_TESTED, default_held_out(num_general))
-        drawn = split(cleaned, valid=0, test=test, seed=config.seed)
-        general, scored = drawn.train, list(drawn.test)
+        general_parts = split(cleaned, valid=0, test=test, seed=config.seed, by="groups" if by_groups else "sentence")
+        general = general_parts.train
+        scored = drawn = list(general_parts.test)
         num_general -= len(scored)
     train, general = _without(parts.train, scored), _without(general, scored)
+    if by_groups:
+        train = without_twins(train, drawn)
+        general = without_twins(general, _split_off(parts, config))
+        num_general = sum(1 for _ in general)
     num_train = sum(1 for _ in train)
     weight = finetune.share / (1 - finetune.share) * num_train / max(1, num_general)
 
@@ -63,6 +71,12 @@ def _open(files: list[str], config: RunConfig, pairs: PairFile) -> CleanedBitext
         raise DataError(f"{files[0]} does not say its languages, of which the own pairs have several; leave it out.")
     label = pairs.counts.labels[0] if pairs.counts.labels else ""
     return CleanedBitext([Corpus(bitext, label=label)])
+
+
+def _split_off(parts: Splits, config: RunConfig) -> list[Pair]:
+    """The validation and test pairs that were split off; not those in files that the config names."""
+    held_out = {"valid": parts.valid, "test": parts.test}
+    return [pair for name, part in held_out.items() if not config.data.held_out_files(name) for pair in part]
 
 
 def _without(pairs: Bitext, held_out: list[Pair]) -> Bitext:

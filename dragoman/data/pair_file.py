@@ -70,24 +70,32 @@ class PairFile(Bitext):
         self.report = report
         self.counts = counts
         self.held_out: frozenset[str] = frozenset()
-        """Hashes of the pairs in the file that are left out."""
+        """Hashes by which pairs in the file are held out."""
+        self.left_out: frozenset[str] = frozenset()
+        """Further pairs that are left out, as `pair_hash` gives them: they are near-duplicates of held-out ones."""
         self._file = file
         self._owner: PairFile | None = None
         """Pairs with the same file, which is closed when they are deleted."""
 
-    def without(self, held_out: frozenset[str]) -> "PairFile":
-        """The same without the pairs that have one of these hashes."""
+    def without(self, held_out: frozenset[str], left_out: frozenset[str] = frozenset()) -> "PairFile":
+        """The same without the pairs held out by these hashes, and without those whose `pair_hash` is in `left_out`."""
         rest = PairFile(self._file, self, self.report, self.counts)
         rest.held_out = held_out
+        rest.left_out = left_out
         rest._owner = self
         return rest
 
     def blocks(self) -> Iterator[str]:
-        """The lines of the file, held out or not, many at a time."""
-        return blocks_of(self._file)
+        """The lines of the file that are not left out, held out or not, many at a time."""
+        for block in blocks_of(self._file):
+            if self.left_out:
+                kept = (line for line in lines_of(block) if line[HASH : 2 * HASH] not in self.left_out)
+                yield "".join(f"{line}\n" for line in kept)
+            else:
+                yield block
 
     def lines(self) -> Iterator[str]:
-        """The lines that are not held out."""
+        """The lines that are neither held out nor left out."""
         return (line for block in self.blocks() for line in lines_of(block, self.held_out))
 
     def hashed(self) -> Iterator[tuple[str, str]]:
@@ -202,11 +210,20 @@ def weights_at_temperature(temperature: float, sizes: list[int], weights: list[f
 
 def _written_pair(pair: Pair, corpus: int, *, by: str, seed: int) -> WrittenPair:
     """A pair as it is written; `by` and `seed` decide on the hash by which it is held out."""
-    split_hash = text_hash(split_key(pair, by), str(seed).encode()).hex()
-    sample_hash = text_hash("\t".join(pair), b"tokenizer").hex()
-    line = f"{split_hash}{sample_hash}{json.dumps([*pair, corpus])}\n".encode("ascii")
+    line = f"{split_hash(pair, by, seed)}{pair_hash(pair)}{json.dumps([*pair, corpus])}\n".encode("ascii")
     label, source = cut_label(pair[0])
     return line, expected_tokens(source) + expected_tokens(pair[1]), label
+
+
+def split_hash(pair: Pair, by: str, seed: int) -> str:
+    """Hash by which a pair is held out: of its source sentence, or by "line" of both sides."""
+    unit = "line" if by == "line" else "sentence"
+    return text_hash(split_key(pair, unit), str(seed).encode()).hex()
+
+
+def pair_hash(pair: Pair) -> str:
+    """Hash of both sides, by which tokenizers choose their sample. It does not depend on the seed."""
+    return text_hash("\t".join(pair), b"tokenizer").hex()
 
 
 def blocks_of(file: IO[bytes]) -> Iterator[str]:

@@ -35,6 +35,8 @@ SKETCH = "sketch"
 """Name of the file of the sketch of the training pairs."""
 TOKENIZER_PAIRS = 500_000
 """Most pairs, about, that a tokenizer learns from: more of them change it little, but fill the memory."""
+NEAR_DUPLICATE = "nearly the same as a held-out pair (data.split=groups)"
+"""Reason to leave a pair out."""
 
 
 @dataclass
@@ -124,6 +126,7 @@ def prepare(
     """
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     parts = split_off(pairs, config)
+    num_near_duplicates = len(parts.train.left_out)
     general: Pairs = []
     if config.finetune.model:
         mixture = mix_in(parts, config, pairs)
@@ -136,6 +139,8 @@ def prepare(
         tools = kept or _learn_text_tools(parts.train, config, pairs.languages)
         tools.save(folder)
     about = _write_parts(pairs, parts, tools, config, folder)
+    if num_near_duplicates:
+        about.dropped[NEAR_DUPLICATE] = num_near_duplicates
     about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
@@ -186,7 +191,7 @@ def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunCo
         train_pairs=num_train,
         dropped=dropped,
         leaked=_leaked(parts.train, held_out["test"]) if config.data.split == "line" else [],
-        twins=_twins(parts.train, held_out["test"]),
+        twins=[] if _has_no_twins(config) else _twins(parts.train, held_out["test"]),
         directions=directions,
     )
 
@@ -225,6 +230,11 @@ def _remove_unscorable(pairs: Pairs, encoder: Encoder) -> int:
     fitting = [len(ids) < positions for ids in encoder.tools.source_tokenizer.encode_batch(sources)]
     pairs[:] = compress(pairs, fitting)
     return len(fitting) - len(pairs)
+
+
+def _has_no_twins(config: RunConfig) -> bool:
+    """Whether the split has left all twins of test pairs out of training."""
+    return config.data.split == "groups" and not config.data.held_out_files("test")
 
 
 def _twins(train: Bitext, test: Pairs) -> list[int] | None:

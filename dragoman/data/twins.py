@@ -9,7 +9,7 @@ rarest in common (prefix filtering; Bayardo, Ma and Srikant 2007, "Scaling Up Al
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -51,38 +51,73 @@ def find_twins(held_out: Sequence[Pair], train: Iterable[Pair], *, limit: float 
 
     Takes a pass over the training pairs, on all cores.
     """
-    held_out = list(_without_labels(held_out))
-    blocks = _blocks(_without_labels(train))
+    blocks = _blocks(train)
     first = next(blocks, ())
-    indices = [
-        TwinIndex([pair[side] for pair in held_out], usual=[pair[side] for pair in first], limit=limit)
-        for side in (0, 1)
-    ]
-    nearest = [np.zeros(len(held_out), np.float32) for _ in indices]
-    for nearest_in_block in map_on_cores(_Probe(indices), chain([first], blocks)):
+    indices = BothSides(held_out, usual=first, limit=limit)
+    nearest = [np.zeros(len(held_out), np.float32) for _ in range(2)]
+    for nearest_in_block in map_on_cores(indices.nearest, chain([first], blocks)):
         for best, of_side in zip(nearest, nearest_in_block, strict=True):
             np.maximum(best, of_side, out=best)
     return Twins(*nearest)
 
 
-def _without_labels(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    return ((without_label(source), target) for source, target in pairs)
+def training_twins(held_out: Sequence[Pair], train: Iterable[Pair], *, limit: float = SIMILAR) -> Iterator[Pair]:
+    """The training pairs that are twins of a held-out pair, on either side, in their order.
+
+    Takes a pass over the training pairs, on all cores.
+    """
+    if not held_out:
+        return
+    blocks = _blocks(train)
+    first = next(blocks, ())
+    indices = BothSides(held_out, usual=first, limit=limit)
+    for twins_in_block in map_on_cores(indices.twins, chain([first], blocks)):
+        yield from twins_in_block
 
 
-class _Probe:
-    """Looks for the sentences of a block of pairs in the indices of both sides."""
+class BothSides:
+    """Indices of the source sentences and of the target sentences of held-out pairs. Labels of languages are ignored.
 
-    def __init__(self, indices: "list[TwinIndex]") -> None:
-        self.indices = indices
+    Its methods take the pairs of a block as single arguments, as `map_on_cores` gives them.
+    """
 
-    def __call__(self, *pairs: Pair) -> list[np.ndarray]:
-        return [index.nearest([pair[side] for pair in pairs]) for side, index in enumerate(self.indices)]
+    def __init__(self, held_out: Sequence[Pair], *, usual: Sequence[Pair] = (), limit: float = SIMILAR) -> None:
+        """`usual` are some pairs of the kind that will be compared, as in `TwinIndex`."""
+        self.limit = limit
+        self.indices = [
+            TwinIndex(texts, usual=usual_texts, limit=limit)
+            for texts, usual_texts in zip(_sides(held_out), _sides(usual), strict=True)
+        ]
+
+    def nearest(self, *pairs: Pair) -> list[np.ndarray]:
+        """For each side the similarity of each held-out sentence to the nearest one of `pairs`."""
+        return [index.nearest(texts) for index, texts in zip(self.indices, _sides(pairs), strict=True)]
+
+    def twins(self, *pairs: Pair) -> list[Pair]:
+        """Those of `pairs` that are twins of a held-out pair."""
+        source_twins, target_twins = (
+            index.are_twins(texts) for index, texts in zip(self.indices, _sides(pairs), strict=True)
+        )
+        return list(compress(pairs, source_twins | target_twins))
+
+
+def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
+    """The source sentences, without labels, and the target sentences."""
+    return [without_label(source) for source, _ in pairs], [target for _, target in pairs]
 
 
 def _blocks(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, ...]]:
     remaining = iter(pairs)
     while block := tuple(islice(remaining, PAIRS_AT_ONCE)):
         yield block
+
+
+class _Matches(NamedTuple):
+    """Held-out sentences and others that may be their twins, by index, and the similarity of each such two."""
+
+    held_out: np.ndarray
+    others: np.ndarray
+    similarity: np.ndarray
 
 
 class TwinIndex:
@@ -110,24 +145,38 @@ class TwinIndex:
     def nearest(self, texts: Sequence[str]) -> np.ndarray:
         """For each held-out sentence the similarity of the nearest of `texts`; below the limit it may be 0."""
         nearest = np.zeros(self.count, np.float32)
-        at_once = max(1, MEETINGS_AT_ONCE // max(1, self.count))
-        for first in range(0, len(texts), at_once):
-            self._look_for(texts[first : first + at_once], nearest)
+        for matches in self._matches(texts):
+            np.maximum.at(nearest, matches.held_out, matches.similarity)
         return nearest
 
-    def _look_for(self, texts: Sequence[str], nearest: np.ndarray) -> None:
-        """Raise the similarities `nearest` of the held-out sentences that are nearer to one of `texts`."""
+    def are_twins(self, texts: Sequence[str]) -> np.ndarray:
+        """For each of `texts`, whether it is a twin of a held-out sentence."""
+        are_twins = np.zeros(len(texts), bool)
+        for matches in self._matches(texts):
+            are_twins[matches.others[matches.similarity >= self.limit]] = True
+        return are_twins
+
+    def _matches(self, texts: Sequence[str]) -> Iterator[_Matches]:
+        """All twins, and some that are less similar, a part of `texts` at a time."""
+        at_once = max(1, MEETINGS_AT_ONCE // max(1, self.count))
+        for first in range(0, len(texts), at_once):
+            matches = self._matches_of_part(texts[first : first + at_once])
+            yield matches._replace(others=matches.others + first)
+
+    def _matches_of_part(self, texts: Sequence[str]) -> _Matches:
         grams = _grams(texts)
         sizes = grams.sizes(len(texts))
         ours, theirs, shared = self._meetings(grams, len(texts))
-        # A twin lacks at most so many n-grams of the held-out sentence, and shares all others that are indexed.
+        # Twins have at least so many n-grams in common. So both are that long, and the other sentence lacks at most the
+        # rest of those of the held-out one, and shares all others that are indexed.
         lengths = self._sizes[ours] + sizes[theirs]
-        lacking = self._sizes[ours] - _at_least(lengths * self.limit / (1 + self.limit))
-        is_possible = shared >= self._indexed_sizes[ours] - lacking
+        needed = _at_least(lengths * self.limit / (1 + self.limit))
+        are_long = np.minimum(self._sizes[ours], sizes[theirs]) >= needed
+        is_possible = are_long & (shared >= self._indexed_sizes[ours] - (self._sizes[ours] - needed))
         ours, theirs = ours[is_possible], theirs[is_possible]
         common = self._common(ours, theirs, grams, sizes)
         similarity = common / (self._sizes[ours] + sizes[theirs] - common)
-        np.maximum.at(nearest, ours, similarity.astype(np.float32))
+        return _Matches(ours, theirs, similarity.astype(np.float32))
 
     def _rarest(self, usual: "_Grams") -> "_Grams":
         """So many n-grams of each sentence, the rarest in `usual` ones, that a twin has at least one of them."""

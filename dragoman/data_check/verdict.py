@@ -107,7 +107,8 @@ def training_warnings(
     if twins > MANY_TWINS * len(test):
         warnings.append(
             f"{twins:,} of the {len(test):,} test pairs are nearly the same as a training pair, so the test score "
-            "flatters; look at the one without them, too."
+            "flatters; look at the one without them, too. Where test pairs are split off, data.split=groups keeps such "
+            "training pairs out."
         )
     held_out = frozenset(map(folded, valid))
     if shared := sum(folded(source) in held_out for source in test):

@@ -6,10 +6,30 @@ from typing import Any
 
 from dragoman.decoding.alignment import Alignment, pharaoh
 from dragoman.text.characters import one_line
+from dragoman.text.faults import KINDS, Fault
 
 
 def _without_none(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in fields if value is not None}
+
+
+@dataclass(frozen=True)
+class CheckedSentence:
+    """A sentence of a text with its translation, and what a person should know about it."""
+
+    source: str
+    text: str
+    warnings: list[Fault]
+    """What seems to be wrong, such as a number that is lost."""
+    confidence: float | None = None
+    """As that of a `Translation`."""
+    edit_probability: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dict for JSON, with what each warning says in words."""
+        fields = asdict(self, dict_factory=_without_none)
+        fields["warnings"] = [asdict(fault) | {"what": KINDS[fault.kind]} for fault in self.warnings]
+        return fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,8 +52,15 @@ class Translation:
     """Probability that a person's translation has other words; None without a confidence."""
     untranslated: bool | None = None
     """True for a text that stays as it is because of `only_above`; else None."""
+    sentences: list[CheckedSentence] | None = None
+    """The sentences that were translated, with warnings; None unless `checks` is set."""
     warning: str | None = None
     """A problem with the text, such as a sentence that was too long and was cut; mostly None."""
+
+    @property
+    def faults(self) -> list[str]:
+        """What seems to be wrong with its sentences, in words; empty without `checks`."""
+        return [_said(fault) for sentence in self.sentences or () for fault in sentence.warnings]
 
     def __str__(self) -> str:
         return self.text
@@ -43,7 +70,10 @@ class Translation:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict for JSON, those of alternatives too; fields that were not asked for are left out."""
-        return asdict(self, dict_factory=_without_none)
+        fields = asdict(self, dict_factory=_without_none)
+        if self.sentences is not None:
+            fields["sentences"] = [sentence.to_dict() for sentence in self.sentences]
+        return fields
 
     def to_json(self) -> str:
         """One line of JSON, with the fields of `to_dict`."""
@@ -61,6 +91,11 @@ class Translation:
                 text = text.replace("\t", " ")
             rows.append("\t".join([*before, text, *after]))
         return rows
+
+
+def _said(fault: Fault) -> str:
+    """A fault in words."""
+    return f"{KINDS[fault.kind]} ({fault.text})" if fault.text else KINDS[fault.kind]
 
 
 def _written(confidence: float | None) -> str:

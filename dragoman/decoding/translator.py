@@ -24,7 +24,7 @@ from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.search import Hypothesis, length_limit
-from dragoman.decoding.translation import Translation, TranslationScore
+from dragoman.decoding.translation import CheckedSentence, Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
 from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, windows
 from dragoman.engine.confidence import SIGNS, ConfidenceModel
@@ -35,6 +35,7 @@ from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
 from dragoman.system.processes import Workers, one_blas_thread
 from dragoman.text.characters import has_letters, has_words, without_label
+from dragoman.text.faults import faults
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.placeholders import Prepared
 
@@ -347,7 +348,23 @@ class Translator(metaclass=_HintsAtOurNames):
             elif config.n_best > 1:
                 best = replace(best, alternatives=others)
             translations.append(best)
-        return self._with_confidence(inputs, searched, translations) if config.needs_confidence else translations
+        if config.needs_confidence:
+            translations = self._with_confidence(inputs, searched, translations)
+        return [*map(self._checked, inputs, translations)] if config.checks else translations
+
+    def _checked(self, item: _Input, translation: Translation) -> Translation:
+        """The translation of a sentence with warnings about it; one that stays as it is needs none."""
+        if not translation.tokens:
+            return translation
+        source, text = without_label(item.text).strip(), translation.text.strip()
+        sentence = CheckedSentence(
+            source,
+            text,
+            faults(source, text, self.languages),
+            translation.confidence,
+            translation.edit_probability,
+        )
+        return replace(translation, sentences=[sentence])
 
     def _with_confidence(
         self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], translations: list[Translation]
@@ -388,6 +405,11 @@ class Translator(metaclass=_HintsAtOurNames):
                 familiarity=familiarities[index],
             )
         return rows
+
+    @cached_property
+    def has_confidence(self) -> bool:
+        """Whether the folder of this translator has a calibrated confidence."""
+        return self.path is not None and read_confidence(self.path) is not None
 
     @cached_property
     def _confidence(self) -> ConfidenceModel:

@@ -169,8 +169,18 @@ class Units:
 def unchanged(text: str, config: DecodingConfig) -> Translation:
     """A text as its own translation, with the fields that the options of the search ask for."""
     alignment = [(word, word) for word in range(len(word_spans(text)))] if config.alignments else None
-    certain = (1.0, 0.0) if config.needs_confidence else (None, None)
-    return Translation(text, 0.0, 0.0, [], alignment, [] if config.n_best > 1 else None, *certain)
+    confidence, edit_probability = (1.0, 0.0) if config.needs_confidence else (None, None)
+    return Translation(
+        text,
+        0.0,
+        0.0,
+        [],
+        alignment,
+        [] if config.n_best > 1 else None,
+        confidence=confidence,
+        edit_probability=edit_probability,
+        sentences=[] if config.checks else None,
+    )
 
 
 def _left(translation: Translation, text: str, config: DecodingConfig) -> Translation:
@@ -180,6 +190,7 @@ def _left(translation: Translation, text: str, config: DecodingConfig) -> Transl
         confidence=translation.confidence,
         edit_probability=translation.edit_probability,
         untranslated=True,
+        sentences=translation.sentences,
         warning=translation.warning,
     )
 
@@ -253,6 +264,7 @@ def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_pen
         alignment,
         confidence=confidence,
         edit_probability=edit_probability,
+        sentences=None if parts[0].sentences is None else [one for part in parts for one in part.sentences or ()],
     )
 
 

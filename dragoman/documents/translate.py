@@ -52,6 +52,8 @@ class Report:
     """Number of formats that are left out, since the document's format cannot write them where their words are."""
     cut: int = 0
     """Number of texts with a sentence that had too many tokens and was translated in parts."""
+    faults: list[str] = field(default_factory=list)
+    """What seems to be wrong with translations, in words, if `checks` was asked for."""
     untranslated: list[dict[str, Any]] = field(default_factory=list)
     """The texts that stay as they are because their translation cannot be trusted, each with its `confidence`."""
     remarks: list[str] = field(default_factory=list)
@@ -89,6 +91,10 @@ class Report:
                 f"lacks {_number(self.dropped, 'format')} in its translation, such as emphasis inside of a word,"
                 " for which there was no place."
             )
+        if self.faults:
+            others = len(self.faults) - MOST_LISTED
+            more = f"; and {others:,} more" if others > 0 else ""
+            notes.append(f"has translations to look at: {'; '.join(self.faults[:MOST_LISTED])}{more}.")
         if self.untranslated:
             texts = [f"{_shown(left['text'])} ({left['confidence']:.3f})" for left in self.untranslated[:MOST_LISTED]]
             others = len(self.untranslated) - len(texts)
@@ -192,6 +198,8 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     if unknown:
         translations |= zip(unknown, engine.translate(unknown), strict=True)
     report.note_untranslated(translations)
+    for text, translation in translations.items():
+        report.faults += [f"{_shown(text)}: {fault}" for fault in translation.faults]
     report.cut += sum(translation.warning is not None for translation in translations.values())
     for document, document_sources in zip(documents, sources, strict=True):
         report.translated += sum(source.text in translations for source in document_sources)

@@ -47,6 +47,10 @@ class Evaluation:
     by_languages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For pairs of several languages, `sentences` and the scores of each, such as en-de, by the names of the
     metrics."""
+    remarks: list[str] = field(default_factory=list)
+    """What is unusual about the translations, the likeliest cause, and what to do; empty if nothing is."""
+    outlook: list[str] = field(default_factory=list)
+    """What more minutes, and more pairs, would bring; empty where nothing tells."""
     warnings: list[str] = field(default_factory=list)
     """Reasons why the scores may be misleading."""
 
@@ -75,6 +79,10 @@ class Evaluation:
             numbers["finetuning"] = self.finetuning
         if self.by_languages:
             numbers["by_languages"] = self.by_languages
+        if self.remarks:
+            numbers["remarks"] = self.remarks
+        if self.outlook:
+            numbers["outlook"] = self.outlook
         if self.warnings:
             numbers["warnings"] = self.warnings
         return numbers

@@ -77,9 +77,12 @@ class RunSummary:
         """How the test set was made: given, or held out by sentence or by line, and the scores of its parts."""
         if self.config.data.held_out_files("test"):
             return f"{self.pairs['test']:,} pairs of a test set of its own"
-        unit = "by source sentence" if self.config.data.split == "sentence" else "line by line"
+        unit = "line by line" if self.config.data.split == "line" else "by source sentence"
         by_source = self._scores_of_parts("by_source", BY_SOURCE)
-        remark = ", ".join(by_source) or "none of their source sentences was trained on"
+        untrained = "none of their source sentences was trained on"
+        if self.config.data.split == "groups":
+            untrained += ", and no pair that is nearly the same"
+        remark = ", ".join(by_source) or untrained
         return f"{self.pairs['test']:,} pairs held out {unit}: {remark}"
 
     @property

@@ -1,24 +1,32 @@
 """The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.calibration import FEWEST, calibrate
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
+from dragoman.evaluation.remarks import Training, with_remarks
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
+from dragoman.runs.outlook import gain_of_minutes, outlook
 from dragoman.storage.beside import read_sketch, write_confidence, write_sketch
+from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener, last_step
 from dragoman.system.processes import available_workers
+from dragoman.text.sketch import Sketch
 
 CALIBRATED = 1_000
 """Validation pairs to which the confidence of translations is fitted."""
+CLEAR_GAIN = 1.0
+"""Points of the main score from which on a model is said to be still getting better."""
 REPORT_SECONDS = 4.0
 """Seconds for loading libraries and the model, and for drawing figures."""
 
@@ -72,14 +80,30 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
         evaluation = replace(evaluation, by_source=parts(data.about.leaked, names=("trained_on", "new")))
     if data.about.twins:
         evaluation = replace(evaluation, by_twins=parts(data.about.twins, names=("twins", "unlike")))
-    return evaluation
+    languages = data.about.source_language, data.about.target_language
+    events = list(read_metrics(directory.metrics))
+    evaluation = with_remarks(evaluation, data.test_pairs, _sketch(directory, data), languages, _training(events, data))
+    return replace(evaluation, outlook=outlook(events, data.about.train_pairs, config.training.max_minutes))
+
+
+def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:
+    """What the remarks about a run need to know of its training."""
+    seen = max((event["tokens"] for event in events if event["event"] == "step"), default=0)
+    tokens = int(data.train.source.lengths.sum() + data.train.target.lengths.sum())
+    gain = gain_of_minutes(events)
+    is_rising = gain is not None and gain.low > CLEAR_GAIN
+    return Training(data.about.train_pairs, seen / max(1, tokens) if seen else None, is_rising=is_rising)
+
+
+def _sketch(directory: RunDirectory, data: PreparedData) -> Sketch | None:
+    """The sketch of what the kept model was trained on, that of its base model included."""
+    base = read_sketch(directory.base) if directory.base.exists() else None
+    return data.sketch.after(base) if data.sketch else base
 
 
 def _write_sketch(directory: RunDirectory, data: PreparedData) -> None:
-    """Write the sketch of what the kept model was trained on, that of its base model included."""
-    base = read_sketch(directory.base) if directory.base.exists() else None
-    sketch = data.sketch.after(base) if data.sketch else base
-    if sketch:
+    """Write the sketch of what the kept model was trained on."""
+    if sketch := _sketch(directory, data):
         write_sketch(directory.path, sketch)
 
 

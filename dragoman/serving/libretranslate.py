@@ -223,6 +223,7 @@ class _Handlers:
             {
                 "apiKeys": bool(self.server.keys),
                 "charLimit": self.server.limits.characters,
+                "confidence": self.server.has_confidence,
                 "filesTranslation": True,
                 "frontendTimeout": 500,
                 "inspection": self.server.inspector is not None,
@@ -330,6 +331,13 @@ def _content(answers: list[Answer], text_request: TextRequest, *, single: bool) 
         content["scores"] = [_scores(answer) for answer in answers]
     if any(answer.alignment is not None for answer in answers):
         content["alignments"] = [answer.alignment or [] for answer in answers]
+    if any(answer.confidence is not None for answer in answers):
+        content["confidence"] = [answer.confidence for answer in answers]
+        content["editProbability"] = [answer.edit_probability for answer in answers]
+    if any(answer.is_untranslated for answer in answers):
+        content["untranslated"] = [answer.is_untranslated for answer in answers]
+    if any(answer.sentences is not None for answer in answers):
+        content["sentences"] = [[sentence.to_dict() for sentence in answer.sentences or ()] for answer in answers]
     if any(answer.from_memory for answer in answers):
         content["fromMemory"] = [answer.from_memory for answer in answers]
     if text_request.similar:

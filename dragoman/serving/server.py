@@ -77,6 +77,8 @@ class Server:
             if pair in self.models:
                 raise UsageError(f"Two models translate from {pair[0]} to {pair[1]}; give one of them.")
             self.models[pair] = translator
+        self.has_confidence = all(translator.has_confidence for translator in translators)
+        """Whether every model has a calibrated confidence."""
         self.limits = limits
         self.keys = [key.encode() for key in keys]
         self.memory = memory
@@ -391,7 +393,16 @@ class Server:
             )
             return await _result_or_refusal(pages)
         return [
-            Answer(translation.text, _distinct_alternatives(translation), translation.score, translation.alignment)
+            Answer(
+                translation.text,
+                _distinct_alternatives(translation),
+                translation.score,
+                translation.alignment,
+                translation.confidence,
+                translation.edit_probability,
+                bool(translation.untranslated),
+                translation.sentences,
+            )
             for translation in await self.translations(translator, texts, config)
         ]
 
@@ -406,9 +417,14 @@ class Server:
             beam_size = DecodingConfig.validate(options).beam_size
             # With diversity, each of the `n_best` groups has as many hypotheses.
             beam_size = math.ceil(beam_size / n_best) * n_best if diversity else max(beam_size, n_best)
-            return DecodingConfig.validate(options | {"n_best": n_best, "beam_size": beam_size, "diversity": diversity})
+            config = DecodingConfig.validate(
+                options | {"n_best": n_best, "beam_size": beam_size, "diversity": diversity}
+            )
         except UsageError as error:
             raise Refusal(400, f"Invalid request: {error}") from None
+        if config.needs_confidence and not translator.has_confidence:
+            raise Refusal(400, "Invalid request: this model has no calibrated confidence")
+        return config
 
     def close(self) -> None:
         """Accept no more requests, and finish those that were accepted."""

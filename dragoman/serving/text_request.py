@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.decoding.translation import Translation
+from dragoman.decoding.translation import CheckedSentence, Translation
 from dragoman.documents.document import Document
 from dragoman.serving.detection import Detected
 from dragoman.storage.memory import Similar
@@ -44,6 +44,14 @@ class Answer:
     """Log-probability divided by the length, if a model translated it."""
     alignment: list[tuple[int, int]] | None = None
     """Pairs of source word and target word, counted from 0, that belong together; None if not asked for."""
+    confidence: float | None = None
+    """Expected chrF++ against a person's translation, from 0 to 1; None if not asked for."""
+    edit_probability: float | None = None
+    """Probability that a person's translation has other words; None if not asked for."""
+    is_untranslated: bool = False
+    """Whether the text stays as it is, since its translation cannot be trusted."""
+    sentences: list[CheckedSentence] | None = None
+    """The sentences of the text with warnings; None if not asked for."""
     detected: Detected | None = None
     """Detected language of the text; None if the request named it."""
     from_memory: bool = False

@@ -40,6 +40,8 @@ class RunDirectory:
         """Request of a distillation or back-translation, and the pairs that models have made."""
         self.given = self.run / "given"
         """Pairs that a Python program has passed to `dragoman.train`."""
+        self.learning_curve = self.run / "learning-curve"
+        """Runs on a part of the pairs, and their scores."""
         self.checkpoints = self.run / "checkpoints"
         self.snapshots = self.run / "snapshots"
         self.lock = self.run / "lock"

@@ -6,7 +6,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from dragoman.metrics import MAIN, TESTED
+from dragoman.metrics import MAIN, SHOWN
 
 BY_SOURCE = {
     "trained_on": "whose source sentence was trained on with another translation",
@@ -23,7 +23,9 @@ BY_TWINS = {
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
     """The values of `Evaluation.to_dict`, with the signatures of the scores."""
     rows = []
-    for metric in TESTED:
+    for metric in SHOWN:
+        if metric.name not in evaluation:
+            continue
         remark = evaluation["signatures"].get(metric.name, metric.remark)
         rows.append((metric.label, metric.write_with_interval(evaluation, more_digits=1), remark))
         if metric is MAIN:

@@ -1,13 +1,15 @@
 """A sketch of the sentences that a model was trained on: which it has seen, and how familiar the words of another are.
 
-It has two Bloom filters (Bloom 1970, "Space/time trade-offs in hash coding with allowable errors"): of whole sentences,
-and of pairs of neighbouring words. Case, punctuation, spaces and the values of numbers do not matter. A filter holds as
-many items as fit, those with the smallest hashes; of the others nothing is known. There are only bits that hashes have
-set, so that no text can be read from a sketch; whoever guesses a sentence can ask whether it was probably there.
+It has three Bloom filters (Bloom 1970, "Space/time trade-offs in hash coding with allowable errors"): of whole
+sentences, of words, and of pairs of neighbouring words. Case, punctuation, spaces and the values of numbers do not
+matter. A filter holds as many items as fit, those with the smallest hashes; of the others nothing is known. There are
+only bits that hashes have set, so that no text can be read from a sketch; whoever guesses a sentence can ask whether it
+was probably there.
 """
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -26,10 +28,10 @@ LARGEST = 1 << 24
 """Most bytes of a sketch, however many pairs there are."""
 SEAL = 40
 """Bytes that the file of a sketch has besides."""
-FOR_SENTENCES = 0.35
-"""Share of a sketch for whole sentences."""
-BITS_OF_SENTENCE, BITS_OF_PAIR = 8, 4
-"""Bits of a filter for each item: 2 % of other sentences seem to be there, and 15 % of other pairs of words."""
+FOR_SENTENCES, FOR_WORDS = 0.3, 0.25
+"""Shares of a sketch for whole sentences and for words; the rest is for pairs of words."""
+BITS_OF_SENTENCE, BITS_OF_WORD, BITS_OF_PAIR = 8, 8, 4
+"""Bits of a filter for each item: 2 % of other sentences and words seem to be there, 15 % of other pairs of words."""
 FEWEST_WORDS = 3
 """Words of a sentence that is looked for; shorter ones are everywhere."""
 FEWEST_PAIRS = 200
@@ -37,7 +39,8 @@ FEWEST_PAIRS = 200
 PAIRS_AT_ONCE = 20_000
 MOST_PARTS = 16
 """Most sketches, of a model and of those that it was fine-tuned from, that one file has."""
-_HEAD = Struct("<4sIIII")
+DENSITIES = BITS_OF_SENTENCE, BITS_OF_WORD, BITS_OF_PAIR
+_HEAD = Struct("<4s7IQ")
 _MAGIC = b"DSK1"
 _ALL = (1 << 32) - 1
 
@@ -77,11 +80,37 @@ class BloomFilter:
         return float(np.unpackbits(self.bits).mean() ** self.positions)
 
 
+class NewWords(NamedTuple):
+    """Words of a text that a model was not trained on."""
+
+    words: list[str]
+    """Different new words in small letters, the most frequent ones first."""
+    count: int
+    """How often they occur."""
+    total: int
+    """Number of words of the text of which the sketch can tell, new or not."""
+
+    @property
+    def share(self) -> float:
+        """The share of the words that are new."""
+        return self.count / max(1, self.total)
+
+
 class SketchPart(NamedTuple):
     """The sketch of one training."""
 
     sentences: BloomFilter
+    words: BloomFilter
     word_pairs: BloomFilter
+    pairs: int
+    """Number of pairs that it was trained on."""
+    characters: int
+    """Characters of all their sources."""
+
+    @property
+    def filters(self) -> tuple[BloomFilter, ...]:
+        """The filters in the order of a file."""
+        return self.sentences, self.words, self.word_pairs
 
 
 @dataclass(frozen=True)
@@ -98,12 +127,16 @@ class Sketch:
             return None
         size = min(LARGEST, int(SHARE * sum(block.size for block in blocks)) - _HEAD.size - SEAL)
         sentences = np.unique(np.concatenate([block.sentences for block in blocks]))
+        words = np.unique(np.concatenate([block.words for block in blocks]))
         word_pairs = np.unique(np.concatenate([block.word_pairs for block in blocks]))
         if min(size, len(sentences), len(word_pairs)) < FEWEST_PAIRS:
             return None
         first = BloomFilter.of(sentences, int(FOR_SENTENCES * size), bits_each=BITS_OF_SENTENCE)
-        second = BloomFilter.of(word_pairs, size - len(first.bits), bits_each=BITS_OF_PAIR)
-        return cls((SketchPart(first, second),))
+        second = BloomFilter.of(words, int(FOR_WORDS * size), bits_each=BITS_OF_WORD)
+        rest = size - len(first.bits) - len(second.bits)
+        third = BloomFilter.of(word_pairs, rest, bits_each=BITS_OF_PAIR)
+        totals = sum(block.pairs for block in blocks), sum(block.characters for block in blocks)
+        return cls((SketchPart(first, second, third, *totals),))
 
     def after(self, base: "Sketch | None") -> "Sketch":
         """The sketch of a model that was trained on these sentences after those of a base model."""
@@ -119,6 +152,25 @@ class Sketch:
             is_known |= part.sentences.has(hashes) & (hashes <= part.sentences.largest)
             is_told &= hashes <= part.sentences.largest
         return [bool(known) if told else None for known, told in zip(is_known, is_told, strict=True)]
+
+    def new_words(self, sources: Sequence[str]) -> "NewWords":
+        """The words of sentences that were not trained on, among those of which the sketch can tell."""
+        words = [word for source in sources for word in _words(without_label(source))]
+        different = list(dict.fromkeys(words))
+        hashes = _mixed([_word_hash(word) for word in different])
+        is_known = np.zeros(len(different), bool)
+        is_told = np.ones(len(different), bool)
+        for part in self.parts:
+            is_known |= part.words.has(hashes) & (hashes <= part.words.largest)
+            is_told &= hashes <= part.words.largest
+        counts = Counter(words)
+        told = {word for word, is_word_told in zip(different, is_told, strict=True) if is_word_told}
+        new = [word for word, known in zip(different, is_known, strict=True) if word in told and not known]
+        return NewWords(
+            sorted(new, key=lambda word: -counts[word]),
+            sum(counts[word] for word in new),
+            sum(counts[word] for word in told),
+        )
 
     def familiarity(self, sources: Sequence[str]) -> "list[float | None]":
         """The share of the pairs of neighbouring words of each sentence that were trained on; None if none is told."""
@@ -138,6 +190,16 @@ class Sketch:
         return shares
 
     @property
+    def pairs(self) -> int:
+        """Number of pairs that the model was trained on."""
+        return sum(part.pairs for part in self.parts)
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of characters of the sources that it was trained on."""
+        return sum(part.characters for part in self.parts) / max(1, self.pairs)
+
+    @property
     def false_share(self) -> float:
         """The share of new sentences that seem to have been trained on."""
         new = 1.0
@@ -148,12 +210,10 @@ class Sketch:
     def to_bytes(self) -> bytes:
         """The content of a file."""
         content = []
-        for first, second in self.parts:
-            content += [
-                _HEAD.pack(_MAGIC, first.largest, len(first.bits), second.largest, len(second.bits)),
-                first.bits.tobytes(),
-                second.bits.tobytes(),
-            ]
+        for part in self.parts:
+            numbers = [number for filter_ in part.filters for number in (filter_.largest, len(filter_.bits))]
+            content += [_HEAD.pack(_MAGIC, *numbers, part.pairs, part.characters)]
+            content += [filter_.bits.tobytes() for filter_ in part.filters]
         return b"".join(content)
 
     @classmethod
@@ -164,41 +224,48 @@ class Sketch:
         while begin < len(content) and len(parts) < MOST_PARTS:
             if begin + _HEAD.size > len(content):
                 raise ValueError("it ends too early")
-            magic, *numbers = _HEAD.unpack_from(content, begin)
-            first_largest, first_size, second_largest, second_size = numbers
+            magic, *numbers, pairs, characters = _HEAD.unpack_from(content, begin)
+            sizes = numbers[1::2]
             begin += _HEAD.size
-            end = begin + first_size + second_size
-            if magic != _MAGIC or not first_size or not second_size or end > len(content):
+            if magic != _MAGIC or not all(sizes) or begin + sum(sizes) > len(content):
                 raise ValueError("it is no sketch")
-            bits = np.frombuffer(content, np.uint8, first_size + second_size, begin)
-            first = BloomFilter(first_largest, bits[:first_size], _best_positions(BITS_OF_SENTENCE))
-            second = BloomFilter(second_largest, bits[first_size:], _best_positions(BITS_OF_PAIR))
-            parts.append(SketchPart(first, second))
-            begin = end
+            filters = []
+            for largest, size, bits_each in zip(numbers[::2], sizes, DENSITIES, strict=True):
+                bits = np.frombuffer(content, np.uint8, size, begin)
+                filters.append(BloomFilter(largest, bits, _best_positions(bits_each)))
+                begin += size
+            parts.append(SketchPart(*filters, pairs, characters))
         if not parts or begin != len(content):
             raise ValueError("it is no sketch")
         return cls(tuple(parts))
 
 
 class _Block(NamedTuple):
-    """Some of the pairs: their size in bytes, and hashes of their sources."""
+    """Some of the pairs: their number and size, and hashes of their sources."""
 
+    pairs: int
+    characters: int
     size: int
     sentences: np.ndarray
+    words: np.ndarray
     word_pairs: np.ndarray
 
     @classmethod
     def of(cls, pairs: list[tuple[str, str]]) -> Self:
-        size = 0
-        sentences, word_pairs = set(), set()
+        size = characters = 0
+        sentences, different_words, word_pairs = set(), set(), set()
         for source, target in pairs:
             source = without_label(source)
+            characters += len(source)
             size += len(source.encode(errors="surrogatepass")) + len(target.encode(errors="surrogatepass")) + 2
             words = _words(source)
             if len(words) >= FEWEST_WORDS:
                 sentences.add(_sentence_hash(words))
+            different_words.update(words)
             word_pairs.update(_pair_hashes(words))
-        return cls(size, _mixed(list(sentences)), _mixed(list(word_pairs)))
+        word_hashes = [_word_hash(word) for word in different_words]
+        hashes = _mixed(list(sentences)), _mixed(word_hashes), _mixed(list(word_pairs))
+        return cls(len(pairs), characters, size, *hashes)
 
 
 def _blocks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
@@ -220,6 +287,10 @@ def _words(text: str) -> list[str]:
 
 def _sentence_hash(words: Sequence[str]) -> int:
     return zlib.crc32(" ".join(words).encode(errors="surrogatepass"))
+
+
+def _word_hash(word: str) -> int:
+    return zlib.crc32(word.encode(errors="surrogatepass"))
 
 
 def _pair_hashes(words: Sequence[str]) -> list[int]:

@@ -146,3 +146,25 @@ def test_a_confidence_does_not_depend_on_the_other_sentences_of_a_batch(translat
     together = translator.features(TEXTS[:2], config, None)[1]
     np.testing.assert_allclose(together[0], alone[0], atol=1e-4)
     assert not np.isnan(alone[0][list(SIGNS).index("agreement")])
+
+
+def test_checks_warn_of_each_sentence_of_a_text(translator: Translator) -> None:
+    text = "The red house costs 1,250 euros. I see the dog.\n42\n"
+    translation = translator.translate([text], checks=True, confidence=True)[0]
+    assert [sentence.source for sentence in translation.sentences] == [
+        "The red house costs 1,250 euros.",
+        "I see the dog.",
+    ]
+    first, second = translation.sentences
+    assert all(0 <= sentence.confidence <= 1 for sentence in (first, second))
+    kinds = {fault.kind for fault in first.warnings}
+    assert kinds & {"number", "empty", "length", "unit"}
+    written = translation.to_dict()["sentences"]
+    assert [warning["kind"] for warning in written[0]["warnings"]] == [fault.kind for fault in first.warnings]
+    assert all(warning["what"] for warning in written[0]["warnings"])
+    assert len(translation.faults) == len(first.warnings) + len(second.warnings)
+    plain = translator.translate([text, "42"], checks=True)
+    assert plain[0].confidence is None
+    assert "confidence" not in plain[0].to_dict()["sentences"][0]
+    assert plain[1].sentences == []
+    assert translator.translate([text])[0].sentences is None

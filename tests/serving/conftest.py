@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +15,15 @@ import pytest
 import uvicorn
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.decoding.translation import Translation
+from dragoman.decoding.translation import CheckedSentence, Translation
 from dragoman.serving.app import configured
 from dragoman.serving.limits import Limits
 from dragoman.serving.server import DEFAULT, Server
+from dragoman.text.faults import Fault
 from tests.waiting import wait_until
+
+CONFIDENCE = 0.75
+"""The confidence of each translation of `Words`."""
 
 
 class Words:
@@ -29,8 +33,16 @@ class Words:
     otherwise it takes `seconds`.
     """
 
-    def __init__(self, source: str = "en", target: str = "fr", *, seconds: float = 0.0, held: bool = False):
-        self.languages, self.seconds = (source, target), seconds
+    def __init__(
+        self,
+        source: str = "en",
+        target: str = "fr",
+        *,
+        seconds: float = 0.0,
+        held: bool = False,
+        has_confidence: bool = False,
+    ):
+        self.languages, self.seconds, self.has_confidence = (source, target), seconds, has_confidence
         self.begun, self.go_on = threading.Event(), threading.Event()
         if not held:
             self.go_on.set()
@@ -50,9 +62,14 @@ class Words:
         for text in texts:
             links = [(index, index) for index in range(len(text.split(" ")))] if config.alignments else None
             alternatives = [Translation(f"{text.upper()}{n}", 0.0, 0.0, []) for n in range(1, config.n_best)]
-            translations.append(
-                Translation(text.upper(), 0.0, 0.0, [], links, alternatives if config.n_best > 1 else None)
-            )
+            faults = [Fault("number", number) for number in re.findall(r"\d+", text)]
+            translation = Translation(text.upper(), 0.0, 0.0, [], links, alternatives if config.n_best > 1 else None)
+            if config.needs_confidence:
+                translation = replace(translation, confidence=CONFIDENCE, edit_probability=1 - CONFIDENCE)
+            if config.checks:
+                sentence = CheckedSentence(text, text.upper(), faults, translation.confidence)
+                translation = replace(translation, sentences=[sentence])
+            translations.append(translation)
         return translations
 
 

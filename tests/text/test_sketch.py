@@ -120,3 +120,17 @@ def test_a_model_that_goes_on_from_another_knows_what_both_were_trained_on() -> 
 def test_other_bytes_are_refused(damage: bytes) -> None:
     with pytest.raises(ValueError, match="it"):
         Sketch.from_bytes(damage)
+
+
+def test_new_words_are_counted_and_named() -> None:
+    texts = [*TRAINED[:50], "Zyxwvut zyxwvut qqqqqqqq again", "Schmetterling"]
+    new = SKETCH.new_words(texts)
+    assert set(new.words) <= {"zyxwvut", "qqqqqqqq", "again", "schmetterling"}
+    assert new.words[:1] in ([], ["zyxwvut"]) or "zyxwvut" not in new.words
+    assert 0 < new.total <= sum(len(text.split()) for text in texts)
+    whole = Sketch.of([(f"{word} {word} {word}", "x" * 500) for word in WORDS])
+    assert whole.new_words([" ".join(WORDS)]).count == 0
+    unseen = whole.new_words(["Zyxwvut zyxwvut qqqqqqqq", *WORDS[:6]])
+    assert unseen.words == ["zyxwvut", "qqqqqqqq"]
+    assert (unseen.count, unseen.total) == (3, 9)
+    assert unseen.share == pytest.approx(1 / 3)

@@ -98,8 +98,9 @@ def _write_real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable
     name = pairs.name[:LONGEST_NAME]
     notes = []
     if not config.data.held_out_files("test"):
-        unit = "source sentence" if config.data.split == "sentence" else "line"
-        notes.append(f"Tested on pairs held out of {pairs.name} by {unit}.")
+        unit = "line" if config.data.split == "line" else "source sentence"
+        near = ", without training on pairs that are nearly the same" if config.data.split == "groups" else ""
+        notes.append(f"Tested on pairs held out of {pairs.name} by {unit}{near}.")
     with new_folder(folder) as new:
         counts = {}
         for part, bitext in zip(PARTS, split_off(pairs, config), strict=True):

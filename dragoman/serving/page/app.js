@@ -51,6 +51,29 @@ function show(translation, alternatives = []) {
   others.hidden = !alternatives.length;
 }
 
+/** What a person should look at in each sentence: how far it can be trusted, and warnings. */
+function showChecks(sentences) {
+  const isWorthIt = sentences.some((each) => each.confidence !== undefined || each.warnings.length);
+  at("checks").hidden = !isWorthIt;
+  at("checked").replaceChildren(
+    ...sentences.map(({ text: sentence, confidence, warnings }) => {
+      const [item, meter, words, notes] = ["li", "meter", "span", "small"].map((tag) => document.createElement(tag));
+      words.textContent = sentence;
+      if (confidence !== undefined) {
+        Object.assign(meter, { min: 0, max: 1, low: 0.4, high: 0.7, optimum: 1, value: confidence });
+        meter.ariaLabel = meter.title = `${Math.round(100 * confidence)} % of it would be in a person's translation (expected chrF++)`;
+        notes.textContent = `${Math.round(100 * confidence)} %`;
+        item.append(meter, " ");
+      }
+      item.append(words, " ", notes);
+      const note = document.createElement("strong");
+      note.textContent = warnings.map(({ what, text: words_ }) => (words_ ? `${what}: ${words_}` : what)).join("; ");
+      item.append(" ", note);
+      return item;
+    }),
+  );
+}
+
 /** How sure the words are of the translation that is shown; one that was chosen is looked at as a whole. */
 async function sure(signal, translation) {
   if (!settings.inspection || from === to) return;
@@ -71,6 +94,7 @@ async function translate() {
   if (!text.value.trim() || tooLong) {
     asked = "";
     show({ text: "" });
+    showChecks([]);
     result.removeAttribute("aria-busy");
     const more = (length - settings.charLimit).toLocaleString();
     say(tooLong ? `The text has ${more} characters too many: translate it in parts, or as a document.` : "", tooLong);
@@ -81,7 +105,8 @@ async function translate() {
   const { signal } = running;
   result.setAttribute("aria-busy", "true");
   try {
-    const fields = { q: text_, source: source_, target: target_, alternatives: 2, similar: 3 };
+    const fields = { q: text_, source: source_, target: target_, alternatives: 2, similar: 3, checks: true };
+    if (settings.confidence) fields.confidence = true;
     const told = await ask("translate", fields, signal);
     if (signal.aborted || result.isContentEditable) return;
     const [best, ...rest] = [told.translatedText, ...(told.alternatives ?? [])].map((each, place) => ({
@@ -91,6 +116,7 @@ async function translate() {
     const found = told.detectedLanguage;
     [asked, from, to] = [text_, found?.language ?? source_, target_];
     show(best, rest);
+    showChecks(told.sentences ?? []);
     showSimilar((told.similar ?? []).filter((each) => each.similarity < 1));
     const name = found && (languages.find(({ code }) => code === found.language)?.name ?? found.language);
     const detected = found ? `From ${name}, ${Math.round(found.confidence)} % sure` : "";

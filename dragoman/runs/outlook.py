@@ -1,0 +1,154 @@
+"""What would help a model: what twice the minutes, and twice the pairs, would bring, with how far to believe it.
+
+Both are extrapolations by one doubling: of the run's own validations, and of runs on a half and a quarter of the pairs.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dragoman.evaluation.evaluate import Evaluation
+from dragoman.metrics import MAIN
+from dragoman.metrics.resampling import Interval
+
+SHARES = 0.25, 0.5
+"""Shares of the pairs that a learning curve trains on besides all of them."""
+FEWEST_VALIDATIONS = 3
+"""Fewest validations at a constant learning rate from which a slope is taken."""
+CONSIDERED = 0.25
+"""Share of the time before the decay whose validations do not count: the first steps are steeper than all others."""
+LESS, LEAST, MOST = 0.6, 0.2, 1.3
+"""The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
+MEASURED = (
+    (1_000, 5.4), (2_500, 7.5), (5_000, 4.8), (20_000, 3.2),
+)  # fmt: skip
+"""BLEU that twice the pairs brought from so many pairs on, in Multi30k en-de (docs/trials.md)."""
+BEYOND = 60_000
+"""Pairs beyond which nothing comparable was measured."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Points of the main score that a doubling is expected to bring."""
+
+    expected: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:.1f} to {self.high:.1f} {MAIN.label}"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The score of a model that was trained on a share of the pairs."""
+
+    share: float
+    pairs: int
+    score: float
+    interval: Interval | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "share": self.share,
+            "pairs": self.pairs,
+            MAIN.name: self.score,
+            "interval": self.interval and list(self.interval),
+        }
+
+    @property
+    def noise(self) -> float:
+        """Half of the interval of the score."""
+        return self.interval.half if self.interval else 0.0
+
+
+def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
+    """What twice the minutes would bring, from the events of a run; None if it has too few validations to tell.
+
+    At a constant learning rate, a score rises by about as much with each doubling of the time, and a little less with
+    the next one. The decay at the end lifts a short run and a long one alike.
+    """
+    begin_of_decay = min((event["step"] for event in events if event["event"] == "decay"), default=math.inf)
+    seconds: dict[int, float] = {event["step"]: event["seconds"] for event in events if event["event"] == "step"}
+    points = []
+    for event in events:
+        if event["event"] == "validation" and event["step"] <= begin_of_decay and MAIN.validation_key in event:
+            time = seconds.get(event["step"]) or _interpolated(event["step"], seconds)
+            if time:
+                points.append((time, event[MAIN.validation_key], event.get("intervals", {}).get(MAIN.name)))
+    if points:
+        points = [point for point in points if point[0] >= CONSIDERED * points[-1][0]]
+    if len(points) < FEWEST_VALIDATIONS:
+        return None
+    times = np.log2([time for time, _, _ in points])
+    scores = np.array([score for _, score, _ in points])
+    slope, _ = np.polyfit(times, scores, 1)
+    residuals = scores - np.polyval(np.polyfit(times, scores, 1), times)
+    uncertainty = float(residuals.std() / max(1e-9, times.std()) / math.sqrt(len(points)))
+    return _next(max(0.0, float(slope)), noise=2 * uncertainty)
+
+
+def gain_of_pairs(points: Sequence[CurvePoint]) -> Gain:
+    """What twice the pairs would bring, from models of a quarter, a half and all of them."""
+    quarter, half, whole = points
+    last = max(0.0, whole.score - half.score)
+    before = max(0.0, half.score - quarter.score)
+    # Where gains shrink from one doubling to the next, they go on to do so.
+    ratio = min(1.0, last / before) if before else 1.0
+    noise = math.hypot(whole.noise, half.noise)
+    gain = _next(last, noise=noise)
+    return Gain(gain.expected * max(0.5, ratio), gain.low * max(0.5, ratio), gain.high)
+
+
+def usual_gain_of_pairs(pairs: int) -> float | None:
+    """What twice the pairs brought in a corpus that was measured; None where nothing comparable was."""
+    if pairs > BEYOND or pairs < MEASURED[0][0]:
+        return None
+    return [gain for fewest, gain in MEASURED if pairs >= fewest][-1]
+
+
+def curve_sentence(points: Sequence[CurvePoint]) -> str:
+    """What a learning curve shows, in words."""
+    scores = ", ".join(f"{MAIN.write(point.score)} with {point.pairs:,} pairs" for point in points)
+    return (
+        f"{MAIN.label} is {scores}; twice the pairs, of the same kind, and twice the minutes would bring some "
+        f"{gain_of_pairs(points)}."
+    )
+
+
+def outlook(events: Sequence[dict[str, Any]], pairs: int, minutes: float | None) -> list[str]:
+    """Sentences on what would help a run: more minutes, and more pairs. Empty where nothing can be said."""
+    sentences = []
+    gain = gain_of_minutes(events)
+    if gain:
+        how_long = f"{2 * minutes:g} minutes instead of {minutes:g}" if minutes else "Twice the time"
+        sentences.append(f"{how_long} would bring some {gain}, as this run's own curve goes on.")
+    if usual := usual_gain_of_pairs(pairs):
+        sentences.append(
+            f"Twice the pairs, of the same kind, would bring some {usual:.0f} {MAIN.label} if it is as with the "
+            "captions of Multi30k; --learning-curve measures it with yours."
+        )
+    return sentences
+
+
+def point_of(share: float, pairs: int, evaluation: Evaluation) -> CurvePoint:
+    """The point of a learning curve that an evaluation gives."""
+    score = evaluation.scores[MAIN.name]
+    return CurvePoint(share, pairs, score.value, score.interval)
+
+
+def _next(gain: float, *, noise: float) -> Gain:
+    """The gain of the next doubling, from that of the last one and its uncertainty."""
+    return Gain(LESS * gain, max(0.0, LEAST * gain - noise), MOST * gain + noise)
+
+
+def _interpolated(step: int, seconds: dict[int, float]) -> float | None:
+    """The time of a step that has no event, between those that have one."""
+    if not seconds:
+        return None
+    steps = sorted(seconds)
+    return float(np.interp(step, steps, [seconds[known] for known in steps]))
