@@ -6,6 +6,7 @@ from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
 from dragoman.data_check.alignment import AlignmentCheck
 from dragoman.data_check.apart import by_languages
 from dragoman.data_check.damage import DamageCheck
+from dragoman.data_check.faults import LOOKED_FOR, FaultCheck
 from dragoman.data_check.languages import LanguageCheck
 from dragoman.data_check.locations import Location
 from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining
@@ -14,6 +15,8 @@ from dragoman.data_check.sizes import SizeCheck
 from dragoman.data_check.twins import TwinCheck
 from dragoman.data_check.verdict import account, training_warnings, verdict
 
+APART = "misaligned", "unrelated", "exchanged", "language", "foreign"
+"""Kinds of findings about sides that do not belong together."""
 __all__ = ["CheckResult", "Finding", "Location", "PartResult", "by_languages", "check", "training_warnings"]
 
 
@@ -39,7 +42,15 @@ def check(
             corpora, result.rules = train.corpora, train.rules
         repeats[name] = RepeatCheck(result)
         # Sizes come first: the others need the number of pairs.
-        checks = [SizeCheck(result), repeats[name], DamageCheck(result), AlignmentCheck(result), LanguageCheck(result)]
+        # Faults come last: they need the languages.
+        checks = [
+            SizeCheck(result),
+            repeats[name],
+            DamageCheck(result),
+            AlignmentCheck(result),
+            LanguageCheck(result),
+            FaultCheck(result),
+        ]
         if bitext is not train:
             twin_checks.append(TwinCheck(result))
             checks.append(twin_checks[-1])
@@ -68,7 +79,14 @@ def _first_causes(findings: list[Finding]) -> list[Finding]:
     """Leaves out findings that follow from others.
 
     An exchanged pair may seem misaligned, since it fits the sides of its neighbours, which are in its languages. In a
-    sorted corpus the next line often translates the same sentence.
+    sorted corpus the next line often translates the same sentence. Sides that do not belong together differ in numbers
+    and names, too.
     """
     exchanged = {finding.part for finding in findings if finding.kind == "exchanged" and finding.severity == "problem"}
-    return [finding for finding in findings if finding.kind != "misaligned" or finding.part not in exchanged]
+    apart = {finding.part for finding in findings if finding.kind in APART}
+    return [
+        finding
+        for finding in findings
+        if not (finding.kind == "misaligned" and finding.part in exchanged)
+        and not (finding.kind in LOOKED_FOR and finding.part in apart)
+    ]

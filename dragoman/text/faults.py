@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from dragoman.text.characters import (
@@ -45,6 +45,8 @@ Of longer texts only the length is compared, and repetition is looked for in the
 """
 FEWEST_WORDS = 4
 """Texts with fewer words may be much shorter or longer than their translations."""
+FEWEST_ADDED = 12
+"""From so many words on, a translation may be too long for a text of fewer than `FEWEST_WORDS`."""
 SHORTEST, LONGEST = 0.52, 2.0
 """Usual ratios of the size of a translation to that of its source, both with `SPARE_TOKENS` more."""
 SIZES = {"fr": 1.13, "de": 1.1, "nl": 1.06, "it": 1.05, "es": 1.03, "cs": 0.94, "zh": 0.77, "ja": 1.15, "ko": 0.9}
@@ -99,17 +101,18 @@ _MARKED_WORD = LazyPattern(rf"[\w{_MARKS}]+")
 _DENSE_RUN = LazyPattern(f"{WIDE}+")
 _DENSE_CHARACTER = LazyPattern(f"[{FIRST_DENSE}-\uffff\U00020000-\U0003ffff]")
 _DIGIT = re.compile(r"\d")
-_NUMBER = re.compile(r"\d{1,3}(?:[.,'’٬\xa0\u202f\u2009 ]\d{3}(?!\d))+(?:[.,٫]\d+)?|\d+(?:[.,٫]\d+)*")
-_NO_DIGITS = re.compile(r"\D+")
+_NUMBER = LazyPattern(r"\d{1,3}(?:[.,'’٬\xa0\u202f\u2009 ]\d{3}(?!\d))+(?:[.,٫]\d+)?|\d+(?:[.,٫]\d+)*")
+_NO_DIGITS = LazyPattern(r"\D+")
 _CAPITALS = "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽŁŃŅŇŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽ"
 # The capital comes first in the pattern, since this is fast to search.
-_NAME = re.compile(rf"[{_CAPITALS}](?:(?<=[\w,;] .)|(?<=\w['’].))[^\W\d_]+")
-_CAPITALISED = re.compile(rf"\b[{_CAPITALS}][^\W\d_]*")
-_NATIONALITY = re.compile(r"(?:ese|ish|[ie]ans?|cans?|[ao]is(?:es?)?|iennes?|iens?|ains?|aines?)$")
-_ROMAN = re.compile(r"\b[IVXLC]+(?=[eè]?\b|ème\b|er\b)")
+_NAME = LazyPattern(rf"[{_CAPITALS}](?:(?<=[\w,;] .)|(?<=\w['’].))[^\W\d_]+")
+_CAPITALISED = LazyPattern(rf"\b[{_CAPITALS}][^\W\d_]*")
+_NATIONALITY = LazyPattern(r"(?:ese|ish|[ie]ans?|cans?|[ao]is(?:es?)?|iennes?|iens?|ains?|aines?)$")
+_ROMAN = LazyPattern(r"\b[IVXLC]+(?=[eè]?\b|ème\b|er\b)")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
 _CLOCK = LazyPattern(
-    r"\d ?[:h]|\b(?:o'clock|[ap]\.? ?m\b|uhr|heures?|hora|horas|uur|ore|час\w*)|\b(?:afternoon|evening|night|morning|noon|half past)"
+    r"\d ?[:h]|\b(?:o'clock|[ap]\.? ?m\b|uhr|heures?|hora|horas|uur|ore|час\w*)"
+    r"|\b(?:afternoon|evening|night|morning|noon|half past)"
     "|[点點時时]"
 )
 _DENSE_DIGITS = dict(zip("零〇一二三四五六七八九两兩", [0, 0, *range(1, 10), 2, 2], strict=True))
@@ -118,14 +121,22 @@ _DENSE_NUMBER = LazyPattern("[零〇一二三四五六七八九两兩十百千�
 _DENSE_HINTS = {
     "双": "2", "雙": "2", "对": "2", "對": "2", "俩": "2", "倆": "2", "再": "2", "兄弟": "2", "半": "30", "朝": "4",
     "翌": "2", "夫婦": "2", "ふた": "2", "ひと": "1", "みっ": "3", "よっ": "4", "いつつ": "5", "とお": "10", "つ": "2",
-    "ダース": "12", "打": "12", "正午": "12", "中午": "12", "午夜": "12", "お昼": "12", "仨": "3", "刻": "15", "次": "2",
-    "ツー": "2", "スリー": "3",
+    "ダース": "12", "打": "12", "正午": "12", "中午": "12", "午夜": "12", "お昼": "12", "仨": "3", "刻": "15",
+    "次": "2", "ツー": "2", "スリー": "3",
 }  # fmt: skip
 """Chinese and Japanese words that stand for numbers, beside the numerals."""
 _HIDING_NUMERALS = LazyPattern(
     "星期.|[礼禮]拜.|[周週][一二三四五六]|十分|千万|万一|四川|九州|三明治|四国|一一|三角|百[货貨]|七夕"
 )
 _REPEATED_DENSE = LazyPattern(rf"({WIDE}{{2,8}}?)\1\1|([\u3041-\u3096\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3])\2{{4}}")
+
+
+_COMPOUND_NUMBERS = {
+    "de": ("und", "ein", "hundert", "tausend"),
+    "nl": ("en", "een", "honderd", "duizend"),
+    "da": ("og", "en", "hundrede", "tusind"),
+}
+"""The word between units and tens, and those for 1, 100 and 1000, where such numbers are one word."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +246,8 @@ class _Side:
         """All numbers that the other side should have as well."""
         numbers = []
         if self.has_digits:
-            numbers += [_digit_number(match[0]) for match in _NUMBER.finditer(self.text)]
+            # The minutes of 9:00 need not be translated.
+            numbers += [_digit_number(match[0]) for match in _NUMBER.finditer(self.text) if match[0] != "00"]
         if not self.vocabulary.isdisjoint(self.language.number_words):
             numbers += _spelled_numbers(self.words, self.language)
         if self.is_dense and self.language.is_dense:
@@ -270,10 +282,10 @@ class _Side:
 
 
 def faults(source: str, target: str, languages: tuple[str | None, str | None] = (None, None)) -> list[Fault]:
-    """Likely faults of a translation, at most some of each kind.
+    """Finds likely faults of a translation; an empty list if there are none.
 
     `languages` are codes of the source and the target in any spelling, or None where they are not known. Never raises
-    an exception for a text. Takes a time that is linear in its length.
+    an exception for a text. The time is linear in the length of the texts, and bounded for long ones.
     """
     if source.startswith(OPEN):
         source = without_label(source)
@@ -282,17 +294,17 @@ def faults(source: str, target: str, languages: tuple[str | None, str | None] = 
     first, second = _Side(source, _language(languages[0])), _Side(target, _language(languages[1]))
     if not second.words and not has_letters(target) and has_words(source):
         return [Fault("empty", "")]
-    found = []
+    results = []
     if first.numbers or second.numbers:
-        found += _number_faults(first, second)
+        results += _number_faults(first, second)
     if first.has_digits or second.has_digits or _names_unit(first) or _names_unit(second):
-        found += _unit_faults(first, second)
-    found += _negation_faults(first, second)
-    found += _name_faults(first, second)
-    found += _untranslated(first, second)
-    found += _length_faults(first, second)
-    found += _repetitions(first, second)
-    return found
+        results += _unit_faults(first, second)
+    results += _negation_faults(first, second)
+    results += _name_faults(first, second)
+    results += _untranslated(first, second)
+    results += _length_faults(first, second)
+    results += _repetitions(first, second)
+    return results
 
 
 def _faults_of_long_texts(source: str, target: str) -> list[Fault]:
@@ -300,9 +312,9 @@ def _faults_of_long_texts(source: str, target: str) -> list[Fault]:
     first, second = (_Side(text[:MOST_CHARACTERS], _language(None)) for text in (source, target))
     if not has_words(target[:MOST_CHARACTERS]) and has_words(source[:MOST_CHARACTERS]) and len(target) < len(source):
         return [Fault("empty", "")]
-    found = _repetitions(first, second)
+    results = _repetitions(first, second)
     ratio = (_tokens(target, second.is_dense) + SPARE_TOKENS) / (_tokens(source, first.is_dense) + SPARE_TOKENS)
-    return found if SHORTEST <= ratio <= LONGEST else [Fault("length", ""), *found]
+    return results if SHORTEST <= ratio <= LONGEST else [Fault("length", ""), *results]
 
 
 def _tokens(text: str, is_dense: bool) -> float:
@@ -382,10 +394,15 @@ def _spelled_numbers(words: list[str], language: _Language) -> list[_Number]:
     total = current = 0
     is_after_digits = False
 
-    def finish() -> None:
+    def finish(*following: str) -> None:
         nonlocal total, current
         if parts:
-            numbers.append(_Number(" ".join(parts), frozenset([str(total + current)]), is_digits=False))
+            values = {str(total + current)}
+            # "One" is an article in many languages, but may end a number: thirty-one, trente et un.
+            may_end = current >= 20 and current % 10 == 0
+            if may_end and any(1 in language.number_hints.get(word, ()) for word in following):
+                values.add(str(total + current + 1))
+            numbers.append(_Number(" ".join(parts), frozenset(values), is_digits=False))
         parts.clear()
         total = current = 0
 
@@ -407,13 +424,11 @@ def _spelled_numbers(words: list[str], language: _Language) -> list[_Number]:
             if scale >= 1000:
                 total, current = total + current, 0
             parts.append(word)
-        elif not (
-            word in language.joins
-            and parts
-            and words[index + 1 : index + 2]
-            and words[index + 1] in language.number_words
-        ):
-            finish()
+        else:
+            following = words[index + 1 : index + 2]
+            is_join = word in language.joins and bool(following)
+            if not (is_join and parts and following[0] in language.number_words):
+                finish(*(following if is_join else [word]))
         is_after_digits = word[0].isdecimal() or (is_after_digits and scale is not None)
     finish()
     return numbers
@@ -506,21 +521,21 @@ def _unit_words(side: _Side) -> frozenset[str]:
         return frozenset()
     ambiguous = _units().ambiguous
     number_words = side.language.number_words
-    found = set()
+    named_units = set()
     for before, word in zip(side.words, side.words[1:], strict=False):
         if word in units and word not in ambiguous and (before[0].isdecimal() or before in number_words):
-            found.add(units[word])
-    return frozenset(found)
+            named_units.add(units[word])
+    return frozenset(named_units)
 
 
 def _possible_units(side: _Side) -> frozenset[str]:
     """All units that the words of a side may mean."""
-    found = {side.language.units[word] for word in side.vocabulary if word in side.language.units}
+    named_units = {side.language.units[word] for word in side.vocabulary if word in side.language.units}
     if side.is_dense:
-        found.update(unit for word, unit in _units().dense if word in side.dense)
+        named_units.update(unit for word, unit in _units().dense if word in side.dense)
     table = _units()
-    found.update(table.by_sign[sign] for sign in table.currencies if sign in side.text)
-    return frozenset(found)
+    named_units.update(table.by_sign[sign] for sign in table.currencies if sign in side.text)
+    return frozenset(named_units)
 
 
 # Negation
@@ -589,7 +604,7 @@ def _names(side: _Side) -> list[str]:
     no_names = side.language.no_names or frozenset()
     kept = [
         name for name in names
-        if not name.isupper() and name.casefold() not in no_names and not _NATIONALITY.search(name)
+        if not name[1].isupper() and name.casefold() not in no_names and not _NATIONALITY.search(name)
     ]  # fmt: skip
     if kept and len(_CAPITALISED.findall(side.text)) > len(side.words) / 2:
         return []  # a title, or a list of names
@@ -689,8 +704,10 @@ def _length_faults(first: _Side, second: _Side) -> list[Fault]:
     ratio = (target + SPARE_TOKENS) / (source + SPARE_TOKENS)
     if SHORTEST <= ratio <= LONGEST:
         return []
-    longer = first if ratio < 1 else second
-    return [Fault("length", "")] if _count_words(longer) >= FEWEST_WORDS else []
+    has_enough = _count_words(first) >= FEWEST_WORDS
+    if not has_enough and (ratio < 1 or _count_words(second) < FEWEST_ADDED):
+        return []
+    return [Fault("length", "")]
 
 
 def _count_words(side: _Side) -> float:
@@ -752,7 +769,7 @@ class _Units:
 def _table() -> dict[str, Any]:
     import yaml  # takes some milliseconds, which importing this module should not
 
-    table: dict[str, Any] = yaml.safe_load(files("dragoman.text").joinpath("faults.yaml").read_text(encoding="utf-8"))
+    table: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
     return table
 
 
@@ -820,27 +837,23 @@ def _by_word(words_of_values: dict[int, str]) -> dict[str, int]:
 
 
 def _compounds(code: str, words_of_values: dict[int, str]) -> Iterator[tuple[str, int]]:
-    """Numbers that are written as one word in German, Dutch and Italian, such as fünfundzwanzig and zweihundert."""
+    """Numbers that are written as one word in Germanic languages and Italian, such as fünfundzwanzig, zweihundert."""
     words = {value: words.casefold().split()[0] for value, words in words_of_values.items()}
     units = {value: word for value, word in words.items() if value < 10}
     tens = {value: word for value, word in words.items() if 20 <= value < 100}
-    if code == "de":
-        units |= {1: "ein"}
-        for value, unit in units.items():
-            yield from ((f"{unit}und{ten}", ten_value + value) for ten_value, ten in tens.items())
-            yield f"{unit}hundert", 100 * value
-            yield f"{unit}tausend", 1000 * value
-    elif code == "nl":
-        units |= {1: "een"}
-        for value, unit in units.items():
-            join = "ën" if unit.endswith("e") else "en"
-            yield from ((f"{unit}{join}{ten}", ten_value + value) for ten_value, ten in tens.items())
-            yield f"{unit}honderd", 100 * value
-            yield f"{unit}duizend", 1000 * value
-    elif code == "it":
-        units |= {1: "uno"}
+    if code in _COMPOUND_NUMBERS:
+        join, one, hundred, thousand = _COMPOUND_NUMBERS[code]
+        for value, unit in (units | {1: one}).items():
+            # The n of Dutch has a dieresis after an e: tweeëntwintig.
+            joined = unit + ("ën" if code == "nl" and unit.endswith("e") else join)
+            yield from ((joined + ten, ten_value + value) for ten_value, ten in tens.items())
+            yield unit + hundred, 100 * value
+            yield unit + thousand, 1000 * value
+    if code in ("sv", "no"):
+        yield from ((ten + unit, ten_value + value) for ten_value, ten in tens.items() for value, unit in units.items())
+    if code == "it":
         for ten_value, ten in tens.items():
-            for value, unit in units.items():
+            for value, unit in (units | {1: "uno"}).items():
                 # A vowel is dropped before another: ventuno, ventotto. At the end, tre has an accent: ventitré.
                 stem = ten[:-1] if unit[0] in "uo" else ten
                 yield stem + unit.replace("tre", "tré"), ten_value + value

@@ -83,7 +83,7 @@ def planted(name: str, pairs: Pairs) -> Pairs:
         ("misaligned", 0.5, {"ratio"}), ("unrelated", 1.0, {"ratio"}), ("exchanged", 0.1, set()),
         ("duplicates", 0.3, set()), ("foreign", 0.12, {"ratio"}), ("language", 1.0, {"unrelated", "ratio"}),
         ("empty target", 0.1, set()), ("equal", 0.1, {"foreign"}), ("markup", 0.1, set()), ("control", 0.1, set()),
-        ("ratio", 0.1, set()), ("misread", 0.1, set()), ("replaced", 0.68, set()),
+        ("ratio", 0.1, {"repetition"}), ("misread", 0.1, set()), ("replaced", 0.68, set()),
     ],
 )  # fmt: skip
 def test_a_planted_fault_is_found_with_its_share_and_nothing_else_is(corpus, name, share, followed_by):
@@ -128,6 +128,8 @@ IN_DOCS = {
     "overlap with `--valid`, `--test`": "overlap", "misread UTF-8": "misread", "U+FFFD": "replaced",
     "control characters": "control", "markup": "markup", "out of step": "misaligned", "unrelated": "unrelated",
     "exchanged pairs": "exchanged", "wrong language": "wrong names",
+    "other numbers": "fault number", "other units": "fault unit", "one side negated": "fault negation",
+    "other names": "fault name", "untranslated words": "fault untranslated", "repeated words": "fault repetition",
     "exchanged from a line on": "exchanged from", "other columns": "other columns than most rows",
 }  # fmt: skip
 
