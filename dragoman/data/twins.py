@@ -94,7 +94,7 @@ class BothSides:
         return [index.nearest(texts) for index, texts in zip(self.indices, _sides(pairs), strict=True)]
 
     def twins(self, *pairs: Pair) -> list[Pair]:
-        """Those of `pairs` that are twins of a held-out pair."""
+        """The pairs among `pairs` that are twins of a held-out pair."""
         source_twins, target_twins = (
             index.are_twins(texts) for index, texts in zip(self.indices, _sides(pairs), strict=True)
         )

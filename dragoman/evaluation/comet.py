@@ -10,6 +10,7 @@ from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.evaluation import comet_worker
 from dragoman.metrics.metric import Score
 from dragoman.metrics.resampling import Statistics
+from dragoman.system.atomic import real_path
 
 CHECKPOINT = Path("checkpoints", "model.ckpt")
 """The weights in the folder of a COMET model, beside its `hparams.yaml`."""
@@ -72,5 +73,5 @@ def score_by_comet(
         raise DataError(f"COMET gave no scores: {done.stdout[:SHOWN]}") from None
     if len(values) != len(samples):
         raise DataError(f"COMET gave {len(values):,} scores for {len(samples):,} sentences.")
-    statistics = Statistics.of_mean(values, f"model:{folder.resolve().name}")
+    statistics = Statistics.of_mean(values, f"model:{real_path(folder).name}")
     return Score(statistics.value(), statistics.signature, statistics.interval(), statistics)

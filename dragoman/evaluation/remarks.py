@@ -257,7 +257,7 @@ def _cause_of_a_poor_model(tested: ScoredSet) -> str:
 
 
 def _wanted(tested: ScoredSet) -> str:
-    """Which words and lengths training pairs should have that are written next."""
+    """Words and lengths that training pairs should have which are written next."""
     parts = []
     if tested.sketch:
         new = tested.sketch.new_words(tested.sources)

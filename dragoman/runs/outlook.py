@@ -22,6 +22,10 @@ CONSIDERED = 0.25
 """Share of the time before the decay whose validations do not count: the first steps are steeper than all others."""
 LESS, LEAST, MOST = 0.6, 0.2, 1.3
 """The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
+LESS_LIFTED, LEAST_LIFTED, MOST_LIFTED = 0.4, 0.05, 1.0
+"""The same where the last one is measured across the decay, which lifts it."""
+FURTHER = 1.5
+"""The last validation has to be so many times later than the first one."""
 MEASURED = (
     (1_000, 5.4), (2_500, 7.5), (5_000, 4.8), (20_000, 3.2),
 )  # fmt: skip
@@ -74,22 +78,31 @@ def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
     """
     begin_of_decay = min((event["step"] for event in events if event["event"] == "decay"), default=math.inf)
     seconds: dict[int, float] = {event["step"]: event["seconds"] for event in events if event["event"] == "step"}
-    points = []
+    points, last = [], None
     for event in events:
-        if event["event"] == "validation" and event["step"] <= begin_of_decay and MAIN.validation_key in event:
+        if event["event"] == "validation" and MAIN.validation_key in event:
             time = seconds.get(event["step"]) or _interpolated(event["step"], seconds)
             if time:
-                points.append((time, event[MAIN.validation_key], event.get("intervals", {}).get(MAIN.name)))
-    if points:
-        points = [point for point in points if point[0] >= CONSIDERED * points[-1][0]]
+                last = time, event[MAIN.validation_key]
+                points += [last] if event["step"] <= begin_of_decay else []
+    points = [point for point in points if point[0] >= CONSIDERED * points[-1][0]]
     if len(points) < FEWEST_VALIDATIONS:
-        return None
-    times = np.log2([time for time, _, _ in points])
-    scores = np.array([score for _, score, _ in points])
+        return _gain_of_few(points, last)
+    times = np.log2([time for time, _ in points])
+    scores = np.array([score for _, score in points])
     slope, _ = np.polyfit(times, scores, 1)
     residuals = scores - np.polyval(np.polyfit(times, scores, 1), times)
     uncertainty = float(residuals.std() / max(1e-9, times.std()) / math.sqrt(len(points)))
     return _next(max(0.0, float(slope)), noise=2 * uncertainty)
+
+
+def _gain_of_few(points: Sequence[tuple[float, float]], last: tuple[float, float] | None) -> Gain | None:
+    """The gain by one or two validations before the decay and the last one, which the decay has lifted."""
+    if not points or last is None or last[0] < FURTHER * points[0][0]:
+        return None
+    doublings = math.log2(last[0] / points[0][0])
+    lifted = max(0.0, (last[1] - points[0][1]) / doublings)
+    return Gain(LESS_LIFTED * lifted, LEAST_LIFTED * lifted, MOST_LIFTED * lifted)
 
 
 def gain_of_pairs(points: Sequence[CurvePoint]) -> Gain:

@@ -142,7 +142,7 @@ def test_json_lines_hold_text_and_score(model, dragoman):
     line = json.loads(out)
     assert code == 0
     assert line["score"] < 0
-    assert set(line) == {"text", "score", "log_prob", "tokens"}
+    assert set(line) == {"text", "score", "log_prob", "tokens", "sentences"}
 
 
 @pytest.mark.slow

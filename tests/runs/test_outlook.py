@@ -53,7 +53,9 @@ def test_validations_of_the_decay_do_not_count_and_few_say_nothing() -> None:
     events = run(slope=2.0)
     last = {"event": "validation", "step": 990, "bleu": 90.0, "valid_loss": 1.0}
     assert gain_of_minutes([*events, last]) == gain_of_minutes(events)
-    assert gain_of_minutes(run(slope=2.0, validations=2)) is None
+    few = gain_of_minutes([*run(slope=2.0, validations=2), last])
+    assert few.low < 1 < few.expected < few.high
+    assert gain_of_minutes(run(slope=2.0, validations=1)) is None
     assert gain_of_minutes([]) is None
     assert gain_of_minutes(run(slope=-3.0)).expected == 0
 
