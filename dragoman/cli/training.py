@@ -166,6 +166,11 @@ def train(
         )
     if size and finetune:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
+    if learning_curve and (resume or dry_run or monolingual or finetune or _is_prepared_or_shared(paths)):
+        raise UsageError(
+            "--learning-curve is for a new run on files of pairs, in one process; leave out --resume, --dry-run, "
+            "--monolingual, --finetune and torchrun, and give the files."
+        )
     from dragoman.cli.teaching import back_translate, is_synthetic, resume_synthetic
 
     if monolingual or reverse or ratio:
@@ -179,14 +184,16 @@ def train(
         resume_synthetic(context, Path(resume), run.settings)
     else:
         with _ranks() as ranks:
-            if learning_curve and (ranks or resume or os.path.isdir(paths[0] if paths else "")):
-                raise UsageError(
-                    "--learning-curve is for a new run on files of pairs, in one process; leave out --resume and "
-                    "torchrun, and give the files."
-                )
             trained = _train(context, run, output, resume, ranks)
             if learning_curve and trained:
                 _train_parts(context, run, *trained)
+
+
+def _is_prepared_or_shared(paths: list[str]) -> bool:
+    """Whether pairs are prepared already, or several processes train together."""
+    from dragoman.system.resources import started_together
+
+    return bool(paths and os.path.isdir(paths[0])) or started_together()[0] > 1
 
 
 def _ranks() -> AbstractContextManager["Ranks | None"]:

@@ -32,9 +32,10 @@ def train_on_parts(
     points = []
     for share in SHARES:
         part = directory.learning_curve / f"{share:g}"
-        changes: Settings = {"data": {"share": share * config.data.share}}
+        limits: Settings = {"mirror": None}  # the URL has the whole run already
         if config.training.max_minutes:
-            changes["training"] = {"max_minutes": share * config.training.max_minutes}
+            limits["max_minutes"] = share * config.training.max_minutes
+        changes: Settings = {"data": {"share": share * config.data.share}, "training": limits}
         listener.note(f"Training on {100 * share:.0f} % of the pairs, into {part}.")
         part_config, pairs = plan_run(list(paths), recipe=recipe, settings=merged(settings, changes), near=path)
         evaluation = start_run(pairs, part_config, part, listener=listener)
