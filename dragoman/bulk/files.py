@@ -10,6 +10,7 @@ from typing import IO, BinaryIO
 
 from dragoman.bulk.jobs import Job
 from dragoman.bulk.lines import BulkTranslator, Rejected
+from dragoman.bulk.tally import Tally
 from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
 from dragoman.formats.text_files import open_input, packing_of, zstd
 from dragoman.system.atomic import new_file
@@ -25,9 +26,9 @@ class FileCounts:
     """Numbers of the lines with a sentence that was too long."""
     warning: str = ""
     """The warning for the first of these lines; empty if there are none."""
-    faults: list[str] = field(default_factory=list)
+    faults: Tally = field(default_factory=Tally)
     """What seems to be wrong with lines, in words, if `checks` was asked for."""
-    untranslated: list[tuple[str, float]] = field(default_factory=list)
+    untranslated: Tally = field(default_factory=Tally)
     """The lines that stay as they are because of `only_above`, and the confidence of each."""
 
 
@@ -59,9 +60,10 @@ def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None
                 if line.warning:
                     counts.cut.append(counts.lines)
                     counts.warning = counts.warning or line.warning
-                counts.faults += [f"line {counts.lines:,}: {fault}" for fault in line.faults]
+                for fault in line.faults:
+                    counts.faults.add(f"line {counts.lines:,}: {fault}")
                 if line.is_untranslated:
-                    counts.untranslated.append((f"line {counts.lines:,}", line.confidence or 0.0))
+                    counts.untranslated.add(f"line {counts.lines:,} ({line.confidence or 0.0:.3f})")
         if rejects is None:
             job.rejected.unlink(missing_ok=True)  # it is from an earlier translation
     return counts

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.bulk.jobs import PATTERN, Job, plan, shard_of
-from dragoman.cli.files import listed, untranslated
+from dragoman.cli.files import untranslated
 from dragoman.cli.options import option_name, print_json
 from dragoman.errors import DataError, UsageError, respell
 
@@ -111,14 +111,14 @@ def _translate(
                 advance(1, 0)
             total.update(files=1, lines=counts.lines, rejected=counts.rejected)
             if bulk.config.only_above is not None:
-                total.update(untranslated=len(counts.untranslated))
+                total.update(untranslated=counts.untranslated.count)
             if counts.cut:
                 warning = respell(counts.warning, ["max_source_length"], option_name)
                 more = f" and {len(counts.cut) - 1:,} more" if len(counts.cut) > 1 else ""
                 display.warn(f"{job.source}, line {counts.cut[0]:,}{more}: {warning}")
-            if counts.faults:
-                display.warn(f"{job.source}: {listed(counts.faults)}")
-            if counts.untranslated:
+            if counts.faults.count:
+                display.warn(f"{job.source}: {counts.faults.listed()}")
+            if counts.untranslated.count:
                 display.warn(f"{job.source}: {untranslated(counts.untranslated, counts.lines, bulk.config, 'lines')}")
             if not display.console.is_terminal:  # where there is no bar
                 display.note(f"{job.source}: {counts.lines:,} lines; file {number:,} of {len(jobs):,}")

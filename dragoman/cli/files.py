@@ -3,10 +3,11 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.bulk.tally import Tally
 from dragoman.errors import DataError, UsageError
 from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
 from dragoman.formats.text_files import open_input, read_lines
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 FIRST_LINES = 20
 """Lines of an input that are looked at to notice a document."""
-MOST_LISTED = 50
-"""Most texts whose place a warning names."""
 DOCUMENTS = {
     "subtitles": r"\s*(WEBVTT\b|\d+:\d\d:\d\d[.,]\d+ -->)",
     "a web page": r"\s*<(!doctype|html|head|body|div|p|h\d|table|ul)\b",
@@ -97,16 +96,9 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line
 
 
-def untranslated(left: Sequence[tuple[str, float]], total: int, config: "DecodingConfig", unit: str) -> str:
+def untranslated(left: Tally, total: int, config: "DecodingConfig", unit: str) -> str:
     """A sentence about the texts that stay as they are because of --only-above: each place with its confidence."""
-    places = [f"{place} ({confidence:.3f})" for place, confidence in left]
     return (
-        f"{len(left):,} of {total:,} {unit} stay as they are, their confidence is not above {config.only_above:g}: "
-        f"{listed(places, separator=', ')}"
+        f"{left.count:,} of {total:,} {unit} stay as they are, their confidence is not above {config.only_above:g}: "
+        f"{left.listed(separator=', ')}"
     )
-
-
-def listed(items: Sequence[str], *, separator: str = "; ") -> str:
-    """Some items in a line, and how many more there are."""
-    more = f" and {len(items) - MOST_LISTED:,} more" if len(items) > MOST_LISTED else ""
-    return separator.join(items[:MOST_LISTED]) + more

@@ -91,9 +91,8 @@ def translate(
         terms["glossary"] = read_glossary(glossary)
     if forbid:
         terms["forbid"] = read_terms(forbid)
-    if context.as_json and not document:
-        terms["checks"] = True
-    config = check_decoding(model, terms | context.settings)
+    implied = {"checks": True} if context.as_json and not document else {}
+    config = check_decoding(model, implied | context.settings | terms)
     mention_missing_kernels(context)
     load = _loader(model, (source, target), precision=precision, workers=1 if text else workers, ensemble=ensemble)
     if to_folder:
@@ -153,6 +152,7 @@ def translate_text(
     config: "DecodingConfig",
 ) -> None:
     """Print the translation of each text, or else of each line of a file or stdin, as soon as it is made."""
+    from dragoman.bulk.tally import Tally
     from dragoman.cli.files import notice_documents, untranslated
     from dragoman.cli.live import live_lines
     from dragoman.formats.text_files import open_input, read_lines
@@ -173,12 +173,12 @@ def translate_text(
         else:
             lines = read_lines(stream, name) if input_file else live_lines(stream, name)
             lines = notice_documents(lines, name, display.warn)
-        left: list[tuple[str, float]] = []
+        left = Tally()
         number = 0
         for number, translation in enumerate(translator.translate_windows(lines, config), start=1):
             place = f"text {number}" if texts else f"line {number:,}"
             if translation.untranslated:
-                left.append((place, translation.confidence or 0.0))
+                left.add(f"{place} ({translation.confidence or 0.0:.3f})")
             if translation.warning:
                 place = place if texts else f"{name}, {place}"
                 display.warn(f"{place}: {respell(translation.warning, ['max_source_length'], options.option_name)}")
@@ -191,7 +191,7 @@ def translate_text(
             # Flushed: a program that waits for this line may write the next one only after it.
             print("\n".join(rows), file=out, flush=True)
             advance(1)
-    if left:
+    if left.count:
         display.warn(untranslated(left, number, config, "texts" if texts else "lines"))
 
 

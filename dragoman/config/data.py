@@ -137,6 +137,8 @@ class DataConfig(Section):
     def _has_one_origin(self) -> Self:
         if self.corpora and self.source:
             raise ValueError("`source` and `corpora` both say where the pairs come from; set one of them.")
+        if self.share < 1 and self.temperature:
+            raise ValueError("`share` is for corpora without a `temperature`, which decides how often pairs occur.")
         if self.target and not self.source:
             raise ValueError("`target` is the other side of `source`; set both.")
         return self

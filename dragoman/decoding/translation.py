@@ -59,7 +59,9 @@ class Translation:
 
     @property
     def faults(self) -> list[str]:
-        """What seems to be wrong with its sentences, in words; empty without `checks`."""
+        """What seems to be wrong with its sentences, in words; empty without `checks`, and for a text that stays."""
+        if self.untranslated:
+            return []
         return [_said(fault) for sentence in self.sentences or () for fault in sentence.warnings]
 
     def __str__(self) -> str:

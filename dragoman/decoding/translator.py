@@ -41,6 +41,8 @@ from dragoman.text.tokenizers.placeholders import Prepared
 
 PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
+LOST = 0.0, 1.0
+"""Confidence and probability of an edit of a sentence whose translation is empty."""
 SHORT_PREFIX = 6
 """Characters of a prefix, each of four tokens at most, that every translation has room for."""
 File = str | PathLike[str]
@@ -354,8 +356,8 @@ class Translator(metaclass=_HintsAtOurNames):
 
     def _checked(self, item: _Input, translation: Translation) -> Translation:
         """The translation of a sentence with warnings about it; one that stays as it is needs none."""
-        if not translation.tokens:
-            return translation
+        if not self._says_something(item.text, item.prepared):
+            return replace(translation, sentences=[])
         source, text = without_label(item.text).strip(), translation.text.strip()
         sentence = CheckedSentence(
             source,
@@ -369,14 +371,15 @@ class Translator(metaclass=_HintsAtOurNames):
     def _with_confidence(
         self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], translations: list[Translation]
     ) -> list[Translation]:
-        """Translations of sentences with their confidence; one that stays as it is has one."""
+        """Translations of sentences with their confidence; one that stays as it is has one already."""
         rows = self._features(inputs, groups, [translation.text for translation in translations], self._sketch)
-        return [
-            replace(translation, confidence=expected.confidence, edit_probability=expected.edit_probability)
-            if translation.confidence is None
-            else translation
-            for translation, expected in zip(translations, self._confidence(rows), strict=True)
-        ]
+        with_confidence = []
+        for translation, expected in zip(translations, self._confidence(rows), strict=True):
+            if translation.confidence is None:
+                confidence, edit_probability = expected if translation.text.strip() else LOST
+                translation = replace(translation, confidence=confidence, edit_probability=edit_probability)
+            with_confidence.append(translation)
+        return with_confidence
 
     def features(
         self, sentences: Sequence[str], config: DecodingConfig, sketch: Sketch | None

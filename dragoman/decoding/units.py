@@ -9,7 +9,7 @@ from typing import Self
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import Alignment, word_spans
-from dragoman.decoding.translation import Translation
+from dragoman.decoding.translation import CheckedSentence, Translation
 from dragoman.text.lines import ITEM, broken_like, stretches
 from dragoman.text.sentences import cut, space_between, split
 
@@ -255,7 +255,7 @@ def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_pen
     ends = sum(part.log_prob < 0 for part in parts)  # a part that stays as it is has no end of sentence
     score = log_prob / max(1, len(tokens) + ends) ** length_penalty
     alignment = None if parts[0].alignment is None else _joined_links(parts, sources, texts)
-    confidence, edit_probability = _joined_confidence(parts)
+    confidence, edit_probability = _joined_confidence(parts, sources)
     return Translation(
         "".join(texts),
         score,
@@ -264,15 +264,25 @@ def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_pen
         alignment,
         confidence=confidence,
         edit_probability=edit_probability,
-        sentences=None if parts[0].sentences is None else [one for part in parts for one in part.sentences or ()],
+        sentences=_joined_sentences(parts),
     )
 
 
-def _joined_confidence(parts: Sequence[Translation]) -> tuple[float | None, float | None]:
-    """The mean confidence, by the tokens of the parts, and the probability that any of them is edited."""
+def _joined_sentences(parts: Sequence[Translation]) -> list[CheckedSentence] | None:
+    """The checked sentences of all parts; None if nobody asked for them."""
+    if all(part.sentences is None for part in parts):
+        return None
+    return [sentence for part in parts for sentence in part.sentences or ()]
+
+
+def _joined_confidence(parts: Sequence[Translation], sources: Sequence[str]) -> tuple[float | None, float | None]:
+    """The mean confidence, by the lengths of the sentences, and the probability that any of them is edited."""
     if any(part.confidence is None for part in parts):  # as in alternatives
         return None, None
-    lengths = [len(part.tokens) for part in parts]
+    # A sentence whose translation is empty counts, what stays as it is does not.
+    lengths = [
+        len(source) if part.tokens or not part.confidence else 0 for source, part in zip(sources, parts, strict=True)
+    ]
     confidence = sum(length * (part.confidence or 0.0) for length, part in zip(lengths, parts, strict=True))
     unedited = math.prod(1 - (part.edit_probability or 0.0) for part in parts)
     return (confidence / sum(lengths) if any(lengths) else 1.0), 1 - unedited

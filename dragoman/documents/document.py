@@ -54,6 +54,8 @@ class Segment:
     """Texts that are written before and after the translation."""
     wrap: Callable[[str], str] = lambda text: text
     """Arranges the finished translation, such as in lines."""
+    is_copy: bool = False
+    """Whether it repeats another segment, so that it does not count as a text of its own."""
     in_place: bool = True
     """Whether the text of the document from `start` to `end` is the source itself. Then it stays, byte for byte, where
     its translation is the same."""

@@ -101,7 +101,7 @@ class _Catalogue:
             return
         self._correct_header()
         if verdict.confidence is not None:
-            self.out.keep(self._line(min([message.line, *message.flags]))[0])
+            self.out.keep(self._line(min([self._begin(message), *message.flags]))[0])
             self.out.write(f"# Dragoman: confidence {verdict.confidence:.2f}{self.newline}")
         if not verdict.is_trusted:
             self._mark_for_review(message)
@@ -128,12 +128,22 @@ class _Catalogue:
     def _mark_for_review(self, message: Message) -> None:
         """Flag the translation of a message as fuzzy."""
         if not message.flags:
-            self.out.keep(self._line(message.line)[0])
+            self.out.keep(self._line(self._begin(message))[0])
             self.out.write(f"#, fuzzy{self.newline}")
         elif not any("fuzzy" in flags for flags in message.flags.values()):
             start, end = self._line(min(message.flags))
             self.out.keep(self.text.index("#,", start, end) + 2)
             self.out.write(" fuzzy,")
+
+    def _begin(self, message: Message) -> int:
+        """Number of the first line of a message that flags and comments have to stand before.
+
+        Lines with the former text of its source (#|) stand directly before it.
+        """
+        number = message.line
+        while number > 1 and self.text.startswith("#|", self._line(number - 1)[0]):
+            number -= 1
+        return number
 
     def _line(self, number: int) -> tuple[int, int]:
         """Start and end of a line."""

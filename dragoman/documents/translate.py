@@ -100,8 +100,8 @@ class Report:
             others = len(self.untranslated) - len(texts)
             more = f" and {others:,} more" if others else ""
             notes.append(
-                f"has {_number(len(self.untranslated), 'text')} whose translation cannot be trusted, left as in the "
-                f"source: {', '.join(texts)}{more}."
+                f"has {_number(len(self.untranslated), 'text')} whose translation cannot be trusted, left without one: "
+                f"{', '.join(texts)}{more}."
             )
         if self.cut:
             notes.append(
@@ -202,18 +202,30 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
         report.faults += [f"{_shown(text)}: {fault}" for fault in translation.faults]
     report.cut += sum(translation.warning is not None for translation in translations.values())
     for document, document_sources in zip(documents, sources, strict=True):
-        report.translated += sum(source.text in translations for source in document_sources)
+        report.translated += sum(
+            source.text in translations and not source.segment.is_copy for source in document_sources
+        )
         report.done += document.done
         report.remarks += [note for note in document.notes if note not in report.remarks]
     return [
-        document.filled([source.translated(translations.get(source.text), report) for source in document_sources])
+        document.filled(
+            [
+                source.translated(translations.get(source.text), Report() if source.segment.is_copy else report)
+                for source in document_sources
+            ]
+        )
         for document, document_sources in zip(documents, sources, strict=True)
     ]
 
 
+def distinct_texts(document: Document, engine: Engine) -> list[str]:
+    """The texts of a document that an engine is asked to translate, each once."""
+    return _distinct_texts(_sources(document, engine))
+
+
 def is_known(document: Document, engine: Engine) -> bool:
     """Whether a document has texts, and none of them needs to be translated."""
-    texts = _distinct_texts(_sources(document, engine))
+    texts = distinct_texts(document, engine)
     return bool(texts) and all(engine.known(text) is not None for text in texts)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dragoman.documents import xml
 from dragoman.documents.document import Document, Segment, has_words
@@ -172,7 +172,8 @@ class _Reader:
             indent = xml.indent(self.text, source.start)
             self.out.write(f'{indent}<{prefix}alt-trans match-quality="{verdict.percent}" origin="Dragoman">')
             self.out.write(f"<{prefix}target>")
-            self.out.copy(source.inside, source.close, segments)
+            copies = [replace(segment, is_copy=True) for segment in segments]
+            self.out.copy(source.inside, source.close, copies)
             self.out.write(f"</{prefix}target></{prefix}alt-trans>")
         self.out.skip(target.end if target else source.end)
 
@@ -188,8 +189,11 @@ class _Reader:
                 segments[mid] = sentence_segments
         if not segments:
             return
-        self._begin(unit, Verdict())
-        self._open(unit, unit.target, Verdict())
+        verdict = self.review([segment for of_sentence in segments.values() for segment in of_sentence])
+        if len(segments) < len(missing):  # a person has to fill the others
+            verdict = replace(verdict, is_trusted=False)
+        self._begin(unit, verdict)
+        self._open(unit, unit.target, verdict)
         for mid, target in targets.items():
             if mid in segments:
                 self.out.keep(target.start)

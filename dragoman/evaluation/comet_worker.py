@@ -17,7 +17,8 @@ def main() -> None:
     os.environ.update(OFFLINE)
     answer, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no score
     samples = json.load(sys.stdin)
-    sys.path.pop(0)  # the folder of this file, which has a comet.py of its own
+    here = os.path.dirname(os.path.abspath(__file__))  # which has a comet.py of its own
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != here]
     from comet import load_from_checkpoint
     from torch.cuda import is_available
 

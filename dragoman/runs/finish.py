@@ -83,7 +83,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
     languages = data.about.source_language, data.about.target_language
     events = list(read_metrics(directory.metrics))
     evaluation = with_remarks(evaluation, data.test_pairs, _sketch(directory, data), languages, _training(events, data))
-    return replace(evaluation, outlook=outlook(events, data.about.train_pairs, config.training.max_minutes))
+    return replace(evaluation, outlook=outlook(events, data.about.train_pairs))
 
 
 def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:
@@ -96,9 +96,14 @@ def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:
 
 
 def _sketch(directory: RunDirectory, data: PreparedData) -> Sketch | None:
-    """The sketch of what the kept model was trained on, that of its base model included."""
-    base = read_sketch(directory.base) if directory.base.exists() else None
-    return data.sketch.after(base) if data.sketch else base
+    """The sketch of what the kept model was trained on, that of its base model included.
+
+    None if a part of it is not known, since a sketch without it would call sentences new that are not.
+    """
+    if not directory.base.exists() or data.sketch is None:
+        return data.sketch
+    base = read_sketch(directory.base)
+    return data.sketch.after(base) if base else None
 
 
 def _write_sketch(directory: RunDirectory, data: PreparedData) -> None:
@@ -133,15 +138,16 @@ def describe(
     with described(f"The file of the scores, {directory.evaluation},"):
         directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
         directory.write(directory.translations, json.dumps(evaluation.translations).encode())
+    with described("The model directory"):
+        kept = ModelDirectory.load(directory.path)
+        if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
+            replace(kept, decoding=config.decoding).save(directory.path)
     with described("The sketch of the training pairs"):
         _write_sketch(directory, data)
     with listener.status("Calibrating the confidence"), described("The confidence of translations"):
         _calibrate(directory, data)
     with listener.status("Writing the report"), described("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
-        if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
-            kept = replace(kept, decoding=config.decoding)
-            kept.save(directory.path)
         from dragoman.report.run import describe_run  # which imports much that training does not need
 
         describe_run(directory, config, data, kept, evaluation, last_step=described)

@@ -1,5 +1,6 @@
 """A learning curve: models that are trained on a part of the pairs, to tell what more pairs would bring."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def train_on_parts(
         limits: Settings = {"mirror": None}  # the URL has the whole run already
         if config.training.max_minutes:
             limits["max_minutes"] = share * config.training.max_minutes
+        if config.training.max_steps:
+            limits["max_steps"] = math.ceil(share * config.training.max_steps)
         changes: Settings = {"data": {"share": share * config.data.share}, "training": limits}
         listener.note(f"Training on {100 * share:.0f} % of the pairs, into {part}.")
         part_config, pairs = plan_run(list(paths), recipe=recipe, settings=merged(settings, changes), near=path)

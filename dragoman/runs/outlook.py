@@ -24,6 +24,8 @@ LESS, LEAST, MOST = 0.6, 0.2, 1.3
 """The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
 LESS_LIFTED, LEAST_LIFTED, MOST_LIFTED = 0.4, 0.05, 1.0
 """The same where the last one is measured across the decay, which lifts it."""
+LITTLE = 0.5
+"""Points that are next to nothing."""
 FURTHER = 1.5
 """The last validation has to be so many times later than the first one."""
 MEASURED = (
@@ -133,13 +135,17 @@ def curve_sentence(points: Sequence[CurvePoint]) -> str:
     )
 
 
-def outlook(events: Sequence[dict[str, Any]], pairs: int, minutes: float | None) -> list[str]:
+def outlook(events: Sequence[dict[str, Any]], pairs: int) -> list[str]:
     """Sentences on what would help a run: more minutes, and more pairs. Empty where nothing can be said."""
     sentences = []
     gain = gain_of_minutes(events)
     if gain:
-        how_long = f"{2 * minutes:g} minutes instead of {minutes:g}" if minutes else "Twice the time"
-        sentences.append(f"{how_long} would bring some {gain}, as this run's own curve goes on.")
+        minutes = max(event["seconds"] for event in events if event["event"] == "step") / 60
+        how_long = f"{2 * minutes:.2g} minutes of training instead of {minutes:.2g}"
+        if gain.high < LITTLE:
+            sentences.append(f"{how_long} would bring next to nothing, as this run's own curve goes on.")
+        else:
+            sentences.append(f"{how_long} would bring some {gain}, as this run's own curve goes on.")
     if usual := usual_gain_of_pairs(pairs):
         sentences.append(
             f"Twice the pairs, of the same kind, would bring some {usual:.0f} {MAIN.label} if it is as with the "

@@ -44,6 +44,8 @@ LINES_AT_ONCE = 500
 OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "max_source_length", "max_tokens"}
 """Fields of `DecodingConfig` that a request may set: all but those that bound memory, and `n_best`, for which a request
 gives `alternatives`."""
+OF_DOCUMENTS = "confidence", "checks", "only_above"
+"""The fields of `DecodingConfig` that a document may come with."""
 SEARCH = DecodingConfig.model_json_schema()["properties"]
 
 LANGUAGES = {"source": TEXT, "target": TEXT}
@@ -66,7 +68,11 @@ TRANSLATE = body(
 )
 DETECT = body({"q": TEXT, "api_key": TEXT}, required=["q"])
 SUGGEST = body({"q": TEXT, "s": TEXT} | LANGUAGES | {"who": TEXT}, required=["q", "s", "source", "target"])
-UPLOAD = body({"file": BINARY} | LANGUAGES, required=["file", "source", "target"], kinds=("multipart/form-data",))
+UPLOAD = body(
+    {"file": BINARY} | LANGUAGES | {name: SEARCH[name] for name in OF_DOCUMENTS},
+    required=["file", "source", "target"],
+    kinds=("multipart/form-data",),
+)
 
 
 def router(server: Server) -> APIRouter:
@@ -172,17 +178,20 @@ class _Handlers:
         fields = await self._fields(request, document=True)
         content, name = file_of(fields)
         source, target = text_of(fields, "source"), text_of(fields, "target")
-        translated = await unless_gone(request, self._translated_file(content, name, source, target))
+        options = {option: fields[option] for option in OF_DOCUMENTS if fields.get(option) is not None}
+        translated = await unless_gone(request, self._translated_file(content, name, source, target, options))
         number = f"{uuid.uuid4().hex}.{name}"
         self.files.add(number, _TranslatedFile(name, translated.content))
         url = str(request.url_for("download_file", number=quote(number)))
         return JSONResponse({"translatedFileUrl": url, "report": report_of(translated, name)})
 
-    async def _translated_file(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
+    async def _translated_file(
+        self, content: bytes, name: str, source: str, target: str, options: dict[str, Any]
+    ) -> TranslatedDocument:
         languages = await self.server.pair_of_document(content, name, source, target)
         if languages[0] == languages[1]:
             return TranslatedDocument(content, Report())
-        return await self.server.document(content, name, languages)
+        return await self.server.document(content, name, languages, options)
 
     async def download_file(self, number: str) -> Response:
         file = self.files.by_number.get(number)
@@ -281,6 +290,8 @@ def report_of(translated: TranslatedDocument, name: str) -> dict[str, Any]:
     """JSON content about a translated document: counts of its texts, and sentences for the person who sent it."""
     report = translated.report
     counts = {"translated": report.translated, "done": report.done}
+    if report.untranslated:
+        counts["untranslated"] = len(report.untranslated)
     return counts | {"outcome": report.outcome(name, "The result"), "notes": report.notes()}
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Document, FormatError, has_words
 from dragoman.documents.registry import TranslatedDocument, texts_of, translate_document
-from dragoman.documents.translate import Engine, is_known, translate_documents
+from dragoman.documents.translate import Engine, distinct_texts, is_known, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.background import DOCUMENTS, PAGES, Background
 from dragoman.serving.detection import LIKELY, Detected, detect, detect_among, foreign_language, without_tags
@@ -234,14 +234,20 @@ class Server:
             answers.update(zip(rows, language_answers, strict=True))
         return [replace(answers[row], detected=language) for row, language in enumerate(detected)]
 
-    async def document(self, content: bytes, name: str, languages: Pair) -> TranslatedDocument:
-        """A translated document, for `languages` as `pair_of_document` gives them. Raises `Refusal`."""
+    async def document(
+        self, content: bytes, name: str, languages: Pair, options: Mapping[str, Any] | None = None
+    ) -> TranslatedDocument:
+        """A translated document, for `languages` as `pair_of_document` gives them. Raises `Refusal`.
+
+        `options` are fields of `DecodingConfig` that the request sets.
+        """
         translator = self.model(*languages)
+        config = self._config(translator, TextRequest([], *languages, options=dict(options or {})))
         translation = self.background.run(
             DOCUMENTS,
-            partial(translate_document, content, Path(name).name, languages),
+            partial(_translate_document, content, Path(name).name, languages, config),
             translator,
-            translator.decoding,
+            config,
             seconds=self.limits.document_seconds,
             known=self._memory_lookup(languages),
         )
@@ -461,15 +467,47 @@ def _distinct_alternatives(translation: Translation) -> list[Translation]:
 
 def _translate_pages(texts: Sequence[str], reader: Callable[[str], Document], engine: Engine) -> list[Answer]:
     """The answers to texts with tags. Raises `DataError`."""
+    made: dict[str, Translation] = {}
+
+    def translate(texts: list[str]) -> Iterator[Translation]:
+        for text, translation in zip(texts, engine.translate(texts), strict=True):
+            made[text] = translation
+            yield translation
+
     try:
         pages = [reader(text) for text in texts]
-        translated = translate_documents(pages, engine)
+        translated = translate_documents(pages, replace(engine, translate=translate))
         pairs = zip(translated, pages, strict=True)
-        return [Answer(text, [], from_memory=is_known(page, engine)) for text, page in pairs]
+        return [_page_answer(text, page, engine, made) for text, page in pairs]
     except RecursionError:
         raise DataError("The text has too many elements inside of each other.") from None
     except FormatError as error:
         raise DataError(f"The text {error}") from None
+
+
+def _page_answer(text: str, page: Document, engine: Engine, made: Mapping[str, Translation]) -> Answer:
+    """The answer to a text with tags, whose parts have the translations `made`."""
+    parts = [made[part] for part in distinct_texts(page, engine) if part in made]
+    confidences = [part.confidence for part in parts if part.confidence is not None]
+    edits = [part.edit_probability for part in parts if part.edit_probability is not None]
+    is_checked = any(part.sentences is not None for part in parts)
+    return Answer(
+        text,
+        [],
+        confidence=min(confidences, default=None),
+        edit_probability=1 - math.prod(1 - edit for edit in edits) if edits else None,
+        is_untranslated=any(part.untranslated for part in parts),
+        sentences=[sentence for part in parts for sentence in part.sentences or ()] if is_checked else None,
+        from_memory=is_known(page, engine),
+    )
+
+
+def _translate_document(
+    content: bytes, name: str, languages: Pair, config: DecodingConfig, engine: Engine
+) -> TranslatedDocument:
+    """A translated document, with the confidence of its translations if the search has one."""
+    engine = replace(engine, has_confidence=config.needs_confidence, only_above=config.only_above)
+    return translate_document(content, name, languages, engine)
 
 
 def busy(seconds: int) -> Refusal:

@@ -15,11 +15,12 @@ from dragoman.storage.validate import WEIGHTS
 from dragoman.storage.weights_file import opened
 from dragoman.system.atomic import write_file
 from dragoman.system.seals import read_sealed, write_sealed
-from dragoman.text.sketch import Sketch
+from dragoman.text.sketch import LARGEST as LARGEST_SKETCH
+from dragoman.text.sketch import MOST_PARTS, SEAL, Sketch
 
 SKETCH, CONFIDENCE = "sketch.bin", "confidence.json"
-LARGEST = 1 << 25
-"""Most bytes of such a file."""
+LARGEST = {SKETCH: MOST_PARTS * (LARGEST_SKETCH + SEAL) + SEAL, CONFIDENCE: 1 << 20}
+"""Most bytes of each file."""
 REMEDY = "copy it again, or delete it: the model translates without it"
 _DIGEST = hashlib.sha256().digest_size
 
@@ -75,8 +76,9 @@ def _content(file: Path) -> bytes | None:
         return None
     if not os.path.isfile(file):
         raise DataError(f"{file} is no file; {REMEDY}.")
-    if os.path.getsize(file) > LARGEST:
-        raise DataError(f"{file} has more than {LARGEST >> 20} MiB, which no such file has; {REMEDY}.")
+    most = LARGEST[file.name]
+    if os.path.getsize(file) > most:
+        raise DataError(f"{file} has more than {most >> 20} MiB, which no such file has; {REMEDY}.")
     try:
         return file.read_bytes()
     except OSError as error:

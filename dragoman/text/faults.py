@@ -61,6 +61,8 @@ MOST_REPEATED = 4
 """Words of the longest phrase whose repetition is looked for."""
 MOST_COMPARED = 20
 """Most numbers, and most names, of a side that are looked for on the other, so that the time is bounded."""
+LONGEST_NAME = 40
+"""Letters of the longest word that may be a name: to compare spellings takes the square of their length."""
 LEAST_SIMILAR = 0.6
 """Share of letters in common from which two spellings may be of one name."""
 LEAST_SURE_NUMBER = 20
@@ -604,7 +606,8 @@ def _names(side: _Side) -> list[str]:
     no_names = side.language.no_names or frozenset()
     kept = [
         name for name in names
-        if not name[1].isupper() and name.casefold() not in no_names and not _NATIONALITY.search(name)
+        if len(name) <= LONGEST_NAME and not name[1].isupper()
+        and name.casefold() not in no_names and not _NATIONALITY.search(name)
     ]  # fmt: skip
     if kept and len(_CAPITALISED.findall(side.text)) > len(side.words) / 2:
         return []  # a title, or a list of names

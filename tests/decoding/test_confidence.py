@@ -55,21 +55,25 @@ def test_a_search_keeps_the_log_probability_of_each_token(translator: Translator
 
 
 def test_a_confidence_follows_from_the_features(translator: Translator) -> None:
-    expected = [1 / (1 + math.exp(-translation.log_prob / (len(translation.tokens) + 1)))
-                for translation in translator.translate(TEXTS, beam_size=1)]  # fmt: skip
+    expected = [
+        1 / (1 + math.exp(-translation.log_prob / (len(translation.tokens) + 1))) if translation.text else 0.0
+        for translation in translator.translate(TEXTS, beam_size=1)
+    ]
+    assert any(expected)
     translations = translator.translate(TEXTS, beam_size=1, confidence=True)
     assert [translation.confidence for translation in translations] == pytest.approx(expected, abs=1e-4)
-    assert all(translation.edit_probability == pytest.approx(0.269, abs=1e-3) for translation in translations)
+    edits = [0.269 if translation.text else 1.0 for translation in translations]
+    assert [translation.edit_probability for translation in translations] == pytest.approx(edits, abs=1e-3)
     plain = translator.translate(TEXTS, beam_size=1)
     assert [(one.text, one.score) for one in plain] == [(one.text, one.score) for one in translations]
     assert plain[0].confidence is None
     assert "confidence" not in plain[0].to_dict()
 
 
-def test_a_text_of_several_sentences_has_the_mean_by_tokens_and_any_edit(translator: Translator) -> None:
+def test_a_text_of_several_sentences_has_the_mean_by_lengths_and_any_edit(translator: Translator) -> None:
     whole = translator.translate([EASY], confidence=True)[0]
     parts = translator.translate(translator.split(EASY), confidence=True)
-    lengths = [len(part.tokens) for part in parts]
+    lengths = [len(text) for text in translator.split(EASY)]
     mean = sum(length * part.confidence for length, part in zip(lengths, parts, strict=True)) / sum(lengths)
     assert whole.confidence == pytest.approx(mean)
     assert whole.edit_probability == pytest.approx(1 - math.prod(1 - part.edit_probability for part in parts))
@@ -168,3 +172,32 @@ def test_checks_warn_of_each_sentence_of_a_text(translator: Translator) -> None:
     assert "confidence" not in plain[0].to_dict()["sentences"][0]
     assert plain[1].sentences == []
     assert translator.translate([text])[0].sentences is None
+
+
+def test_an_empty_translation_is_not_trusted_and_warned_of(translator: Translator, monkeypatch) -> None:
+    search = Translator._search
+
+    def ends_at_once(self, inputs, config):
+        groups = search(self, inputs, config)
+        return [[Hypothesis([], -0.1, -0.1, totals=[-0.1])] if "tea" in item.text else group
+                for item, group in zip(inputs, groups, strict=True)]  # fmt: skip
+
+    monkeypatch.setattr(Translator, "_search", ends_at_once)
+    texts = ["I like tea.", "I like tea. He has cats at home.", "He has cats at home. I like tea.", "42"]
+    lost, first, second, number = translator.translate(texts, confidence=True, checks=True)
+    assert (lost.confidence, lost.edit_probability) == (0, 1)
+    for translation in (lost, first, second):
+        assert "empty" in [fault.kind for sentence in translation.sentences for fault in sentence.warnings]
+    assert [len(translation.sentences) for translation in (lost, first, second, number)] == [1, 2, 2, 0]
+    alone = translator.translate(["He has cats at home."], confidence=True)[0]
+    assert first.confidence <= alone.confidence
+    assert second.confidence == pytest.approx(first.confidence, abs=0.01)
+    assert (number.confidence, number.edit_probability) == (1, 0)
+
+
+def test_nothing_is_warned_of_where_the_text_stays(translator: Translator) -> None:
+    text = "The red house costs 1,250 euros."
+    assert translator.translate([text], checks=True)[0].faults
+    left = translator.translate([text], checks=True, only_above=0.999)[0]
+    assert left.untranslated
+    assert left.faults == []

@@ -117,3 +117,38 @@ def test_other_documents_keep_what_cannot_be_trusted(name: str) -> None:
         assert "doubtful" in done.content.decode()
         assert len(done.report.untranslated) == 1
     assert translated(content, name, engine()) == translated(content, name, SHOUTING)
+
+
+def test_comments_and_marks_stand_before_the_former_text_of_a_message() -> None:
+    """As gettext wants it: nothing may come between them and the message."""
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    former = f'{header}#| msgid "was"\n#| "once"\nmsgid "sure"\nmsgstr ""\n'
+    for engine_ in (engine(), engine(0.9), SHOUTING):
+        lines = translated(former, "a.po", engine_).splitlines()
+        assert lines[lines.index('#| "once"') + 1] == 'msgid "sure"'
+        assert polib.pofile("\n".join(lines))[0].msgstr == "SURE"
+    assert "#, fuzzy" in translated(former, "a.po", SHOUTING)
+
+
+def test_copies_for_a_match_do_not_count_as_texts() -> None:
+    with_matches = translate_document(XLIFF.encode(), "a.xlf", ("en", "fr"), engine()).report
+    without = translate_document(XLIFF.encode(), "a.xlf", ("en", "fr"), SHOUTING).report
+    assert (with_matches.translated, with_matches.restored) == (without.translated, without.restored) == (2, 0)
+
+
+def test_a_unit_in_sentences_is_trusted_if_all_of_them_are() -> None:
+    def unit(*texts: str) -> str:
+        marks = "".join(f'<mrk mtype="seg" mid="{number}">{text}</mrk>' for number, text in enumerate(texts))
+        empty = "".join(f'<mrk mtype="seg" mid="{number}"/>' for number in range(len(texts)))
+        return (
+            f'<trans-unit id="1"><source>{" ".join(texts)}</source><seg-source>{marks}</seg-source>'
+            f"<target>{empty}</target></trans-unit>"
+        )
+
+    def state(*texts: str) -> str:
+        document = XLIFF.replace(UNITS, unit(*texts))
+        (found,) = xlifffile.parsestring(translated(document, "a.xlf", engine(0.9)).encode()).units
+        return found.xmlelement.find("{*}target").get("state")
+
+    assert state("sure a", "sure b") == "translated"
+    assert state("sure a", "doubtful b") == "needs-review-translation"

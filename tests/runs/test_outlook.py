@@ -70,12 +70,13 @@ def test_the_gain_of_twice_the_pairs_shrinks_as_it_did_before() -> None:
 
 
 def test_sentences_name_minutes_pairs_and_points() -> None:
-    first, second = outlook(run(slope=2.0), 6_000, 20)
-    assert first.startswith("40 minutes instead of 20 would bring some 0.")
+    first, second = outlook(run(slope=2.0), 6_000)
+    assert first.startswith("66 minutes of training instead of 33 would bring some 0.")
     assert "as this run's own curve goes on" in first
     assert second.startswith("Twice the pairs, of the same kind, would bring some 5 BLEU")
-    assert outlook([], BEYOND + 1, None) == []
+    assert outlook([], BEYOND + 1) == []
     assert [usual_gain_of_pairs(pairs) for pairs in (10, 1_000, 30_000, BEYOND + 1)] == [None, 5.4, 3.2, None]
+    assert "would bring next to nothing" in outlook(run(slope=-3.0), BEYOND + 1)[0]
     sentence = curve_sentence(points(20, 25, 30))
     assert sentence.startswith("BLEU is 20.0 with 2,000 pairs, 25.0 with 4,000 pairs, 30.0 with 8,000 pairs; ")
 

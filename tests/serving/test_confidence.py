@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.serving.conftest import CONFIDENCE, Running, Words
+from tests.serving.conftest import CONFIDENCE, Running, Words, multipart
 
 LANGUAGES = {"source": "en", "target": "fr"}
 
@@ -46,3 +46,24 @@ def test_a_wrong_limit_is_refused(server: Running, value: object) -> None:
     status, content, _ = server.ask("POST", "/translate", {"q": "a", "only_above": value, **LANGUAGES})
     assert status == 400
     assert "only_above" in content["error"]
+
+
+def test_texts_with_tags_have_them_too(server: Running) -> None:
+    fields = {"q": "<p>a 12</p><p>b</p>", "format": "html", "checks": True, "confidence": True, **LANGUAGES}
+    _, content, _ = server.ask("POST", "/translate", fields)
+    assert content["translatedText"] == "<p>A 12</p><p>B</p>"
+    assert content["confidence"] == CONFIDENCE
+    assert content["editProbability"] == 1 - CONFIDENCE**2
+    assert [len(sentence["warnings"]) for sentence in content["sentences"]] == [1, 0]
+
+
+def test_documents_have_them_too(server: Running) -> None:
+    content = b'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "abc"\nmsgstr ""\n'
+    for fields, comments in (({}, 0), ({"confidence": "true"}, 1)):
+        kind, body = multipart({**LANGUAGES, **fields}, "a.po", content)
+        _, answer, _ = server.ask("POST", "/translate_file", body, Content_Type=kind)
+        path = answer["translatedFileUrl"].partition("/download_file/")[2]
+        _, document, _ = server.ask("GET", f"/download_file/{path}")
+        assert document.count(b"# Dragoman: confidence 0.75") == comments
+    kind, body = multipart({**LANGUAGES, "only_above": "7"}, "a.po", content)
+    assert server.ask("POST", "/translate_file", body, Content_Type=kind)[0] == 400

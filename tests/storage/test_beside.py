@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import DataError
+from dragoman.storage import beside
 from dragoman.storage.beside import SKETCH, read_sketch, write_sketch
-from dragoman.text.sketch import Sketch
+from dragoman.text.sketch import LARGEST, MOST_PARTS, SEAL, Sketch
 from tests.cli.test_translation import save_model
 
 DICE = random.Random(5)
@@ -62,3 +63,14 @@ def test_what_is_no_sketch_is_refused(model: Path, kind: str) -> None:
     with pytest.raises(DataError, match=r"sketch\.bin"):
         read_sketch(model)
     file.rmdir() if kind == "folder" else file.unlink()
+
+
+def test_the_largest_sketches_are_read(model: Path, sketch: Sketch) -> None:
+    """As many parts as a model may have; a file of so many of the largest is admitted, too."""
+    whole = sketch
+    for _ in range(MOST_PARTS + 3):
+        whole = sketch.after(whole)
+    assert len(whole.parts) == MOST_PARTS
+    write_sketch(model, whole)
+    assert read_sketch(model).to_bytes() == whole.to_bytes()
+    assert beside.LARGEST[SKETCH] >= MOST_PARTS * (LARGEST + SEAL) + SEAL
