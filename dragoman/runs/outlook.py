@@ -24,6 +24,8 @@ LESS, LEAST, MOST = 0.6, 0.2, 1.3
 """The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
 LESS_LIFTED, LEAST_LIFTED, MOST_LIFTED = 0.4, 0.05, 1.0
 """The same where the last one is measured across the decay, which lifts it."""
+LEAST_SPREAD = 0.1
+"""Least standard deviation of the times from which a slope is taken, in doublings."""
 LITTLE = 0.5
 """Points that are next to nothing."""
 FURTHER = 1.5
@@ -92,10 +94,13 @@ def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
         return _gain_of_few(points, last)
     times = np.log2([time for time, _ in points])
     scores = np.array([score for _, score in points])
-    slope, _ = np.polyfit(times, scores, 1)
-    residuals = scores - np.polyval(np.polyfit(times, scores, 1), times)
-    uncertainty = float(residuals.std() / max(1e-9, times.std()) / math.sqrt(len(points)))
-    return _next(max(0.0, float(slope)), noise=2 * uncertainty)
+    spread = float(times.std())
+    if spread < LEAST_SPREAD:  # as where validations follow each other at once
+        return _gain_of_few(points, last)
+    slope = float(np.mean((times - times.mean()) * (scores - scores.mean()))) / spread**2
+    residuals = scores - scores.mean() - slope * (times - times.mean())
+    uncertainty = float(residuals.std()) / spread / math.sqrt(len(points))
+    return _next(max(0.0, slope), noise=2 * uncertainty)
 
 
 def _gain_of_few(points: Sequence[tuple[float, float]], last: tuple[float, float] | None) -> Gain | None:

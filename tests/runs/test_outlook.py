@@ -60,6 +60,11 @@ def test_validations_of_the_decay_do_not_count_and_few_say_nothing() -> None:
     assert gain_of_minutes(run(slope=-3.0)).expected == 0
 
 
+def test_validations_at_the_same_time_say_nothing() -> None:
+    at_once = [{"event": "validation", "step": 10, "bleu": float(bleu), "valid_loss": 1.0} for bleu in range(5)]
+    assert gain_of_minutes([{"event": "step", "step": 10, "seconds": 2.0, "tokens": 9}, *at_once]) is None
+
+
 def test_the_gain_of_twice_the_pairs_shrinks_as_it_did_before() -> None:
     steady, shrinking = gain_of_pairs(points(20, 25, 30)), gain_of_pairs(points(20, 28, 30))
     assert steady.expected == pytest.approx(3)
