@@ -94,7 +94,7 @@ class FileTranslator:
         """The translation of each text, or None for what cannot be translated."""
         good = [None if text is None or self.bulk.refused(text) else text for text in texts]
         windows = self.bulk.windows(text or "" for text in good)
-        rows = [row for window in windows for row, _ in window]
+        rows = [line.item for window in windows for line in window]
         return [None if text is None else row for text, row in zip(good, rows, strict=True)]
 
     def _parquet(self, job: Job) -> tuple[int, int]:
