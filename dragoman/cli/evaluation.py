@@ -109,10 +109,10 @@ def evaluate(
                 workers=workers or available_workers(),
             )
             target_language = target or bitexts[0].target_language
-            evaluation = with_overlap(evaluation, Path(name), same_pairs, target_language)
-            evaluations[name] = with_remarks(
-                evaluation, same_pairs, read_sketch(Path(name)), (source or bitexts[0].source_language, target_language)
-            )
+            sketch = read_sketch(Path(name))
+            evaluation = with_overlap(evaluation, sketch, same_pairs, model=name, target=target_language)
+            languages = source or bitexts[0].source_language, target_language
+            evaluations[name] = with_remarks(evaluation, same_pairs, sketch, languages)
             scores[name] = evaluations[name].scores
         for name, translations in others.items():
             scores[name] = score(

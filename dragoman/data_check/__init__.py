@@ -43,13 +43,14 @@ def check(
         repeats[name] = RepeatCheck(result)
         # Sizes come first: the others need the number of pairs.
         # Faults come last: they need the languages.
+        languages = LanguageCheck(result)
         checks = [
             SizeCheck(result),
             repeats[name],
             DamageCheck(result),
             AlignmentCheck(result),
-            LanguageCheck(result),
-            FaultCheck(result),
+            languages,
+            FaultCheck(result, languages),
         ]
         if bitext is not train:
             twin_checks.append(TwinCheck(result))

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from dragoman.data.sampling import Sample
-from dragoman.data_check.languages import SAMPLE
-from dragoman.data_check.locations import Block, NumberedPair, Tally
+from dragoman.data_check.languages import LanguageCheck
+from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, PartResult
 from dragoman.text.characters import without_label
 from dragoman.text.faults import faults
@@ -17,21 +16,21 @@ NOT_BY_CHANCE = 3
 
 
 class FaultCheck(Check):
-    """Samples the pairs, and compares their sides at the end, when their languages are known."""
+    """Compares the sides of sampled pairs at the end, when their languages are known."""
 
-    def __init__(self, result: PartResult):
+    def __init__(self, result: PartResult, languages: LanguageCheck):
         super().__init__(result)
-        self.sample = Sample[NumberedPair](SAMPLE)
+        self.languages = languages
+        """The check whose sample is looked at, after it has identified the languages."""
 
     def add(self, block: Block) -> None:
-        for pair in block:
-            self.sample.add(pair, pair.number)
+        """The check of languages samples the pairs."""
 
     def findings(self) -> Iterator[Finding]:
         """The pairs with each kind of fault."""
         source, target = self.result.source, self.result.target
         languages = source.declared or source.detected, target.declared or target.detected
-        pairs = sorted(pair for pair in self.sample.items if pair.source and pair.target)
+        pairs = sorted(pair for pair in self.languages.sample.items if pair.source and pair.target)
         numbers: dict[str, list[int]] = defaultdict(list)
         for pair in pairs:
             for kind in {fault.kind for fault in faults(without_label(pair.source), pair.target, languages)}:

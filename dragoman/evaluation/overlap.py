@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.scores import scores_of_parts
 from dragoman.metrics import MAIN
-from dragoman.storage.beside import read_sketch
 from dragoman.text.sketch import Sketch
 
 FEWEST = 3
@@ -20,21 +18,25 @@ CHANCE = 3.0
 
 
 def with_overlap(
-    evaluation: Evaluation, model: Path, pairs: Sequence[tuple[str, str]], target: str | None
+    evaluation: Evaluation,
+    sketch: Sketch | None,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    model: str,
+    target: str | None,
 ) -> Evaluation:
-    """An evaluation on pairs with a warning if many of their sources were trained on, as the sketch of a model says."""
-    sketch = read_sketch(model)
+    """An evaluation on pairs with a warning if many of their sources were trained on, as the sketch of `model` says."""
     if sketch is None:
         return evaluation
     known = sketch.knows([source for source, _ in pairs])
     overlap = _overlap(sketch, known)
     if not overlap:
         return evaluation
-    told = [index for index, is_known in enumerate(known) if is_known is not None]
+    decidable = [index for index, is_known in enumerate(known) if is_known is not None]
     parts = scores_of_parts(
-        [evaluation.translations[index] for index in told],
-        [pairs[index][1] for index in told],
-        [position for position, index in enumerate(told) if known[index]],
+        [evaluation.translations[index] for index in decidable],
+        [pairs[index][1] for index in decidable],
+        [position for position, index in enumerate(decidable) if known[index]],
         names=("trained_on", "new"),
         target_language=target,
     )
@@ -54,10 +56,10 @@ def with_overlap(
 
 def _overlap(sketch: Sketch, known: "Sequence[bool | None]") -> dict[str, Any]:
     """How many sentences are known; empty if these are few, or chance explains them."""
-    told = [is_known for is_known in known if is_known is not None]
-    by_chance = sketch.false_share * len(told)
+    answers = [is_known for is_known in known if is_known is not None]
+    by_chance = sketch.false_share * len(answers)
     most_by_chance = by_chance + CHANCE * (by_chance * (1 - sketch.false_share)) ** 0.5
-    share = (sum(told) - by_chance) / max(1.0, len(told) - by_chance)
-    if sum(told) < max(FEWEST, most_by_chance) or share < SHARE:
+    share = (sum(answers) - by_chance) / max(1.0, len(answers) - by_chance)
+    if sum(answers) < max(FEWEST, most_by_chance) or share < SHARE:
         return {}
-    return {"told": len(told), "known": sum(told), "share": share}
+    return {"told": len(answers), "known": sum(answers), "share": share}

@@ -9,7 +9,7 @@ from dragoman.metrics import MAIN, chrf
 from dragoman.metrics.metric import Translations
 from dragoman.text.characters import without_label
 from dragoman.text.faults import faults
-from dragoman.text.scripts import WORD, script
+from dragoman.text.scripts import WORD, script, unspaced_language
 from dragoman.text.sketch import NewWords, Sketch
 
 FEWEST = 20
@@ -55,6 +55,12 @@ class ScoredSet:
     languages: tuple[str | None, str | None] = (None, None)
     sketch: Sketch | None = None
     training: Training | None = None
+
+    def score(self, change: Callable[[str], str] = str) -> float:
+        """The main score after a change of both sides, in the words of the target language."""
+        language = unspaced_language(self.languages[1], self.references)
+        changed = Translations([*map(change, self.translations)], [*map(change, self.references)], language=language)
+        return MAIN.count(changed).value()
 
     @property
     def pairs(self) -> int | None:
@@ -110,8 +116,7 @@ def remarks_on(tested: ScoredSet) -> Remarks:
         return remarks
     for look in LOOKS:
         look(tested, remarks)
-    score = MAIN.score(Translations(tested.translations, tested.references)).value
-    if score < POOR and not remarks.causes:
+    if not remarks.causes and tested.score() < POOR:
         remarks.causes.append(_cause_of_a_poor_model(tested))
     if tested.pairs is not None and tested.pairs <= FEW_PAIRS:
         remarks.wanted = _wanted(tested)
@@ -224,11 +229,10 @@ def _lengths(tested: ScoredSet, remarks: Remarks) -> None:
 
 
 def _spelling(tested: ScoredSet, remarks: Remarks) -> None:
-    score = MAIN.score(Translations(tested.translations, tested.references)).value
+    score = tested.score()
     changes: tuple[tuple[str, Callable[[str], str]], ...] = (("capitals", str.casefold), ("punctuation", _plain_words))
     for what, change in changes:
-        changed = Translations([*map(change, tested.translations)], [*map(change, tested.references)])
-        better = MAIN.score(changed).value - score
+        better = tested.score(change) - score
         if better > SPELLING:
             remarks.unusual.append(f"Without {what}, {MAIN.label} would be {MAIN.write(better)} points higher.")
             remarks.causes.append(

@@ -19,6 +19,7 @@ from dragoman.storage.beside import read_sketch, write_confidence, write_sketch
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
+from dragoman.storage.validate import decoding_defaults
 from dragoman.system.listener import Listener, last_step
 from dragoman.system.processes import available_workers
 from dragoman.text.sketch import Sketch
@@ -106,19 +107,13 @@ def _sketch(directory: RunDirectory, data: PreparedData) -> Sketch | None:
     return data.sketch.after(base) if base else None
 
 
-def _write_sketch(directory: RunDirectory, data: PreparedData) -> None:
-    """Write the sketch of what the kept model was trained on."""
-    if sketch := _sketch(directory, data):
-        write_sketch(directory.path, sketch)
-
-
-def _calibrate(directory: RunDirectory, data: PreparedData) -> None:
+def _calibrate(directory: RunDirectory, data: PreparedData, sketch: Sketch | None) -> None:
     """Fit the confidence of the kept model to validation pairs, unless these are too few."""
     pairs = data.valid_pairs[:CALIBRATED]
     if len(pairs) < FEWEST:
         return
     with Translator.load(directory.path, workers=available_workers()) as translator:
-        write_confidence(directory.path, calibrate(translator, pairs, read_sketch(directory.path)).model)
+        write_confidence(directory.path, calibrate(translator, pairs, sketch).model)
 
 
 def describe(
@@ -139,13 +134,15 @@ def describe(
         directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
         directory.write(directory.translations, json.dumps(evaluation.translations).encode())
     with described("The model directory"):
-        kept = ModelDirectory.load(directory.path)
-        if kept.decoding != config.decoding:  # a resumed run may have other settings than the one that kept the model
-            replace(kept, decoding=config.decoding).save(directory.path)
+        # A resumed run may have other settings than the one that kept the model.
+        if decoding_defaults(directory.path) != config.decoding.model_copy(update={"max_tokens": None}):
+            replace(ModelDirectory.load(directory.path), decoding=config.decoding).save(directory.path)
+    sketch = _sketch(directory, data)
     with described("The sketch of the training pairs"):
-        _write_sketch(directory, data)
+        if sketch:
+            write_sketch(directory.path, sketch)
     with listener.status("Calibrating the confidence"), described("The confidence of translations"):
-        _calibrate(directory, data)
+        _calibrate(directory, data, sketch)
     with listener.status("Writing the report"), described("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         from dragoman.report.run import describe_run  # which imports much that training does not need

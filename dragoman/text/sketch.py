@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import compress, islice, pairwise
 from struct import Struct
 from typing import NamedTuple, Self
 
@@ -145,49 +145,57 @@ class Sketch:
     def knows(self, sources: Sequence[str]) -> "list[bool | None]":
         """Whether each sentence was probably trained on; None if the sketch cannot tell."""
         words = [_words(without_label(source)) for source in sources]
-        hashes = _mixed([_sentence_hash(sentence) for sentence in words])
-        is_known = np.zeros(len(sources), bool)
-        is_told = np.array([len(sentence) >= FEWEST_WORDS for sentence in words], bool)
-        for part in self.parts:
-            is_known |= part.sentences.has(hashes) & (hashes <= part.sentences.largest)
-            is_told &= hashes <= part.sentences.largest
-        return [bool(known) if told else None for known, told in zip(is_known, is_told, strict=True)]
+        is_known, is_decidable = self._look_up(
+            [part.sentences for part in self.parts], [_sentence_hash(sentence) for sentence in words]
+        )
+        return [
+            bool(known) if decidable and len(sentence) >= FEWEST_WORDS else None
+            for sentence, known, decidable in zip(words, is_known, is_decidable, strict=True)
+        ]
 
     def new_words(self, sources: Sequence[str]) -> "NewWords":
         """The words of sentences that were not trained on, among those of which the sketch can tell."""
         words = [word for source in sources for word in _words(without_label(source))]
         different = list(dict.fromkeys(words))
-        hashes = _mixed([_word_hash(word) for word in different])
-        is_known = np.zeros(len(different), bool)
-        is_told = np.ones(len(different), bool)
-        for part in self.parts:
-            is_known |= part.words.has(hashes) & (hashes <= part.words.largest)
-            is_told &= hashes <= part.words.largest
+        is_known, is_decidable = self._look_up(
+            [part.words for part in self.parts], [_word_hash(word) for word in different]
+        )
         counts = Counter(words)
-        told = {word for word, is_word_told in zip(different, is_told, strict=True) if is_word_told}
-        new = [word for word, known in zip(different, is_known, strict=True) if word in told and not known]
+        new = list(compress(different, is_decidable & ~is_known))
         return NewWords(
             sorted(new, key=lambda word: -counts[word]),
             sum(counts[word] for word in new),
-            sum(counts[word] for word in told),
+            sum(counts[word] for word in compress(different, is_decidable)),
         )
 
     def familiarity(self, sources: Sequence[str]) -> "list[float | None]":
-        """The share of the pairs of neighbouring words of each sentence that were trained on; None if none is told."""
+        """The share of the pairs of neighbouring words of each sentence that were trained on.
+
+        None if the sketch cannot tell of any of them.
+        """
         hashes_of_all = [_pair_hashes(_words(without_label(source))) for source in sources]
-        hashes = _mixed([hash_ for hashes in hashes_of_all for hash_ in hashes])
-        is_known = np.zeros(len(hashes), bool)
-        is_told = np.ones(len(hashes), bool)
-        for part in self.parts:
-            is_known |= part.word_pairs.has(hashes) & (hashes <= part.word_pairs.largest)
-            is_told &= hashes <= part.word_pairs.largest
+        is_known, is_decidable = self._look_up(
+            [part.word_pairs for part in self.parts], [hash_ for hashes in hashes_of_all for hash_ in hashes]
+        )
         shares: list[float | None] = []
         begin = 0
         for end in np.cumsum([len(hashes) for hashes in hashes_of_all]).tolist():
-            told = int(is_told[begin:end].sum())
-            shares.append(float((is_known & is_told)[begin:end].sum() / told) if told else None)
+            decidable = int(is_decidable[begin:end].sum())
+            shares.append(float((is_known & is_decidable)[begin:end].sum() / decidable) if decidable else None)
             begin = end
         return shares
+
+    @staticmethod
+    def _look_up(filters: "Sequence[BloomFilter]", checksums: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each item is probably in one of the filters, and whether all of them can tell."""
+        hashes = _mixed(checksums)
+        is_known = np.zeros(len(hashes), bool)
+        is_decidable = np.ones(len(hashes), bool)
+        for one in filters:
+            is_covered = hashes <= one.largest
+            is_known |= one.has(hashes) & is_covered
+            is_decidable &= is_covered
+        return is_known, is_decidable
 
     @property
     def pairs(self) -> int:

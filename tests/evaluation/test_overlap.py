@@ -9,7 +9,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.likelihood import TokenStatistics
 from dragoman.evaluation.overlap import FEWEST, with_overlap
 from dragoman.evaluation.scores import score
-from dragoman.storage.beside import write_sketch
+from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.text.sketch import Sketch
 from tests.cli.test_translation import save_model
 
@@ -34,7 +34,9 @@ def test_a_share_of_known_sentences_is_estimated_and_both_parts_are_scored(model
     pairs = TRAINED[:150] + NEW[:450]
     references = [target for _, target in pairs]
     translations = references[:150] + ["le chat"] * 450
-    found = with_overlap(evaluation_of(translations, references), model, pairs, "fr")
+    found = with_overlap(
+        evaluation_of(translations, references), read_sketch(model), pairs, model=str(model), target="fr"
+    )
     assert found.overlap["share"] == pytest.approx(0.25, abs=0.1)
     assert found.overlap["trained_on"]["bleu"] > found.overlap["new"]["bleu"]
     (warning,) = found.warnings
@@ -44,9 +46,10 @@ def test_a_share_of_known_sentences_is_estimated_and_both_parts_are_scored(model
 
 def test_new_sentences_give_no_warning(model: Path) -> None:
     references = [target for _, target in NEW]
-    found = with_overlap(evaluation_of(references, references), model, NEW, "fr")
+    found = with_overlap(evaluation_of(references, references), read_sketch(model), NEW, model=str(model), target="fr")
     assert not found.warnings
     assert not found.overlap
     few = TRAINED[: FEWEST - 1]
     targets = [target for _, target in few]
-    assert not with_overlap(evaluation_of(targets, targets), model, few, "fr").overlap
+    found = with_overlap(evaluation_of(targets, targets), read_sketch(model), few, model=str(model), target="fr")
+    assert not found.overlap

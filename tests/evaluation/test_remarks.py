@@ -92,3 +92,16 @@ def test_with_few_pairs_the_words_and_lengths_to_write_next_are_named() -> None:
 def test_a_handful_of_sentences_says_nothing() -> None:
     few = FEWEST - 1
     assert said([""] * few, sources=SOURCES[:few], references=REFERENCES[:few]) == ""
+
+
+def test_scores_are_those_of_the_target_language() -> None:
+    """With words by spaces, a Chinese sentence with a wrong character would be wrong as a whole, and the model poor."""
+    references = [
+        f"今天下午{source.split()[1][0]}我们在公园里看见了很多红色的花和{index}只猫"
+        for index, source in enumerate(SOURCES)
+    ]
+    translations = [text.replace("红色", "红的") for text in references]
+    assert (
+        remarks_on(ScoredSet(SOURCES, references, translations, ("en", "zh"), SKETCH, Training(30_000, 10.0))).sentences
+        == []
+    )
