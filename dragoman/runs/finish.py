@@ -14,6 +14,7 @@ from dragoman.evaluation.calibration import FEWEST, calibrate
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
 from dragoman.evaluation.remarks import Training, with_remarks
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
+from dragoman.metrics import MAIN
 from dragoman.runs.outlook import gain_of_minutes, outlook
 from dragoman.storage.beside import read_sketch, write_confidence, write_sketch
 from dragoman.storage.metrics_log import read_metrics
@@ -84,7 +85,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
     languages = data.about.source_language, data.about.target_language
     events = list(read_metrics(directory.metrics))
     evaluation = with_remarks(evaluation, data.test_pairs, _sketch(directory, data), languages, _training(events, data))
-    return replace(evaluation, outlook=outlook(events, data.about.train_pairs))
+    return replace(evaluation, outlook=outlook(events, data.about.train_pairs, evaluation.scores[MAIN.name].value))
 
 
 def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:

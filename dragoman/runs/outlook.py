@@ -34,6 +34,8 @@ MEASURED = (
     (1_000, 5.4), (2_500, 7.5), (5_000, 4.8), (20_000, 3.2),
 )  # fmt: skip
 """BLEU that twice the pairs brought from so many pairs on, in Multi30k en-de (docs/trials.md)."""
+HIGHEST, HIGHEST_MEASURED = 100.0, 42.0
+"""The highest possible score, and the highest one that these corpora had."""
 BEYOND = 60_000
 """Pairs beyond which nothing comparable was measured."""
 
@@ -45,6 +47,10 @@ class Gain:
     expected: float
     low: float
     high: float
+
+    def within(self, room: float) -> "Gain":
+        """The gain of a score that can only rise so far."""
+        return Gain(*(min(points, room) for points in (self.expected, self.low, self.high)))
 
     def __str__(self) -> str:
         return f"{self.low:.1f} to {self.high:.1f} {MAIN.label}"
@@ -140,18 +146,20 @@ def curve_sentence(points: Sequence[CurvePoint]) -> str:
     )
 
 
-def outlook(events: Sequence[dict[str, Any]], pairs: int) -> list[str]:
-    """Sentences on what would help a run: more minutes, and more pairs. Empty where nothing can be said."""
+def outlook(events: Sequence[dict[str, Any]], pairs: int, score: float) -> list[str]:
+    """Sentences on what would help a run with a main score: more minutes, and more pairs. Empty if nothing tells."""
     sentences = []
     gain = gain_of_minutes(events)
     if gain:
+        gain = gain.within(HIGHEST - score)
         minutes = max(event["seconds"] for event in events if event["event"] == "step") / 60
         how_long = f"{2 * minutes:.2g} minutes of training instead of {minutes:.2g}"
         if gain.high < LITTLE:
             sentences.append(f"{how_long} would bring next to nothing, as this run's own curve goes on.")
         else:
             sentences.append(f"{how_long} would bring some {gain}, as this run's own curve goes on.")
-    if usual := usual_gain_of_pairs(pairs):
+    usual = usual_gain_of_pairs(pairs)
+    if usual and score <= HIGHEST_MEASURED:
         sentences.append(
             f"Twice the pairs, of the same kind, would bring some {usual:.0f} {MAIN.label} if it is as with the "
             "captions of Multi30k; --learning-curve measures it with yours."

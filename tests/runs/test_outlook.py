@@ -65,6 +65,13 @@ def test_validations_at_the_same_time_say_nothing() -> None:
     assert gain_of_minutes([{"event": "step", "step": 10, "seconds": 2.0, "tokens": 9}, *at_once]) is None
 
 
+def test_a_score_cannot_rise_beyond_the_highest_and_pairs_are_not_compared_with_worse_models() -> None:
+    (sentence,) = outlook(run(slope=40.0), 6_000, 97.0)
+    assert "would bring some 3.0 to 3.0 BLEU" in sentence
+    (sentence,) = outlook(run(slope=40.0), 6_000, 99.8)
+    assert "next to nothing" in sentence
+
+
 def test_the_gain_of_twice_the_pairs_shrinks_as_it_did_before() -> None:
     steady, shrinking = gain_of_pairs(points(20, 25, 30)), gain_of_pairs(points(20, 28, 30))
     assert steady.expected == pytest.approx(3)
@@ -75,13 +82,13 @@ def test_the_gain_of_twice_the_pairs_shrinks_as_it_did_before() -> None:
 
 
 def test_sentences_name_minutes_pairs_and_points() -> None:
-    first, second = outlook(run(slope=2.0), 6_000)
+    first, second = outlook(run(slope=2.0), 6_000, 30.0)
     assert first.startswith("66 minutes of training instead of 33 would bring some 0.")
     assert "as this run's own curve goes on" in first
     assert second.startswith("Twice the pairs, of the same kind, would bring some 5 BLEU")
-    assert outlook([], BEYOND + 1) == []
+    assert outlook([], BEYOND + 1, 30.0) == []
     assert [usual_gain_of_pairs(pairs) for pairs in (10, 1_000, 30_000, BEYOND + 1)] == [None, 5.4, 3.2, None]
-    assert "would bring next to nothing" in outlook(run(slope=-3.0), BEYOND + 1)[0]
+    assert "would bring next to nothing" in outlook(run(slope=-3.0), BEYOND + 1, 30.0)[0]
     sentence = curve_sentence(points(20, 25, 30))
     assert sentence.startswith("BLEU is 20.0 with 2,000 pairs, 25.0 with 4,000 pairs, 30.0 with 8,000 pairs; ")
 
