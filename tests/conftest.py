@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import jaxtyping
 import pytest
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where a test has two threads all the same, one that waits must not keep a core from the other tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Tests of properties draw the same cases each time: a change is judged by itself, not by luck. Whoever looks for new cases
+# draws others by `make test ARGS="--hypothesis-profile=search"`.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.load_profile("repeatable")
 
 # Where there are tensors and arrays, annotations are checked on every call that the tests of these folders make, shapes
 # included. An int may stand for a float. `Self` is not checked: beartype knows it only on classes that it decorates.

@@ -17,7 +17,7 @@ from dragoman.data.bitext import Bitext
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.corpora import open_corpora
 from dragoman.data.mixing import mix_in
-from dragoman.data.pair_file import PairFile, write_pairs
+from dragoman.data.pair_file import PairFile, split_hash, write_pairs
 from dragoman.data.preparation import NEAR_DUPLICATE, PreparedData, prepare, split_off
 from dragoman.data.readers.types import Pair
 from dragoman.data.splitting import split, without_twins
@@ -71,6 +71,10 @@ def random_pairs(dice: random.Random, count: int) -> list[Pair]:
 @given(st.randoms(use_true_random=False), st.integers(20, 60), st.integers(0, 6), st.integers(0, 6))
 def test_no_pair_has_a_twin_in_another_part_and_all_others_are_kept(dice, count: int, valid: int, test: int) -> None:
     pairs = random_pairs(dice, count)
+    if len({split_hash(pair, "sentence", 3) for pair in pairs}) <= valid + test:
+        with pytest.raises(DataError, match="too few to hold out"):
+            split(bitext(pairs), valid=valid, test=test, seed=3, by="groups")
+        return
     by_sentence = split(bitext(pairs), valid=valid, test=test, seed=3)
     held_out = [*by_sentence.valid, *by_sentence.test]
     trained = [pair for pair in by_sentence.train if not has_twin(pair, held_out)]
