@@ -22,8 +22,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Where a test has two threads all the same, one that waits must not keep a core from the other tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# Tests of properties draw the same cases each time: a change is judged by itself, not by luck. Whoever looks for new cases
-# draws others by `make test ARGS="--hypothesis-profile=search"`.
+# Tests of properties draw the same cases each time: a change is judged by itself, not by luck. Others are drawn by
+# `make test ARGS="--hypothesis-profile=search"`.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile("repeatable")

@@ -99,6 +99,12 @@ class RunSummary:
         ]
 
     @property
+    def remarks(self) -> list[str]:
+        """What the translations of the test pairs show, and what would help, in sentences."""
+        evaluation = self.evaluation or {}
+        return [*evaluation.get("remarks", []), *evaluation.get("outlook", [])]
+
+    @property
     def finetuning(self) -> list[tuple[str, str, str]]:
         """For a fine-tuned model, rows of a table: kind of test pairs, main score before, main score after."""
         scores = (self.evaluation or {}).get("finetuning", {})

@@ -142,3 +142,16 @@ def test_folders_of_the_data_stay_private(tmp_path, data):
     assert "words.tsv" in html
     assert "pairs.tsv" in card
     assert "secret" not in html + card
+
+
+def test_the_page_says_what_the_scores_tell_and_what_would_help(tmp_path):
+    said = {
+        "remarks": [f"3 translations are empty {EVIL}"],
+        "outlook": ["8 minutes of training instead of 4 would help"],
+    }
+    parsed, _ = page(tmp_path, replace(full_run(), evaluation=EVALUATION | said))
+    told = parsed.text.partition("What this tells")[2].partition("The run")[0]
+    assert said["remarks"][0] in told
+    assert said["outlook"][0] in told
+    silent, _ = page(tmp_path, full_run())
+    assert "What this tells" not in silent.text
