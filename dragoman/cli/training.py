@@ -178,8 +178,12 @@ def train(
             raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
         back_translate(context, run, output, monolingual=monolingual, reverse=reverse, ratio=ratio)
     elif dry_run:
-        plan = _plan_resume(context, resume, run.settings, output) if resume else _plan_new(run, output)
-        _print_estimate(context, plan.config)
+        if resume:
+            config = _plan_resume(context, resume, run.settings, output).config
+        else:
+            config = _plan_new(run, output).config
+            _foresee_training(config)
+        _print_estimate(context, config)
     elif resume and not is_url(resume) and is_synthetic(Path(resume)):
         resume_synthetic(context, Path(resume), run.settings)
     else:
@@ -282,6 +286,18 @@ def _plan_resume(context: Context, source: str, settings: "Settings", output: Pa
     with display.status(f"Fetching the run from {source}"):
         path, config = fetch_run(source, output, settings, warn=display.warn)
     return PlannedRun(path, config)
+
+
+def _foresee_training(config: "RunConfig") -> None:
+    """Fill in the size of a batch, and say what the run itself will choose."""
+    from dragoman.runs.choices import usual_batch
+
+    config.training.max_tokens = usual_batch(config)
+    config.chosen.append(
+        "Learning rate, dropout, R-Drop, label smoothing and the size of batches, here "
+        f"{config.training.max_tokens:,} target tokens, follow from how often pairs will be seen; `train` measures "
+        "its speed for that."
+    )
 
 
 def _print_estimate(context: Context, config: "RunConfig") -> None:

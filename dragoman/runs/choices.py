@@ -1,12 +1,13 @@
 """Chooses the settings that recipe and user leave open, from the number of pairs, the minutes and the machine.
 
-`DECISIONS` is the table. Names in italics in its reasons are those of the measurements in docs/trials.md. Speeds here
-are rough.
+`DECISIONS` is the table. Names in italics in its reasons are those of the measurements in docs/trials.md. `choose`
+makes the decisions by which pairs are prepared, and `choose_training` the others, for which the throughput may have to
+be measured.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,8 @@ from dragoman.model.config import PRESETS, Size, TransformerConfig
 
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
 """Numbers of pairs from which models and vocabularies are larger."""
-TOKENS_PER_SECOND: dict[Size, int] = {"tiny": 8_000, "small": 3_500, "base": 900, "big": 300}
-"""Source and target tokens that a core trains on in a second (rough)."""
-GPU_CORES = 100
-"""A GPU counts as this many cores (rough)."""
+SHARE_OF_STEPS = 0.9
+"""Share of the minutes that are steps; the others are validations and the work after training (rough)."""
 NIGHT = 600.0
 """Minutes that a run without a limit is expected to take."""
 WEIGHTS: dict[Size, float] = {"tiny": 2.4e6, "small": 9e6, "base": 48e6, "big": 180e6}
@@ -34,8 +33,9 @@ LARGEST_BATCH = 8192
 """Most target tokens of a batch."""
 MUON_DECAY = 0.1
 """Weight decay with Muon. The length of its steps does not grow with the weights, so large weights learn less."""
-SELDOM = 10
-"""Up to this `exposure`, pairs are seen so seldom that larger batches are worth more than more steps."""
+SELDOM, FEWEST_STEPS = 10, 400
+"""Up to this `exposure`, pairs are seen so seldom that larger batches are worth more than more steps, if so many steps
+are left."""
 DROPOUT = ((SELDOM, 0.0), (80, 0.1), (300, 0.2), (math.inf, 0.3))
 """(highest `exposure`, dropout) pairs, in ascending order."""
 EPOCHS_WITHOUT_DROPOUT = 5
@@ -61,6 +61,10 @@ class Resources:
     """Number of CPU cores of all machines."""
     gpus: int
     """Number of GPUs of all machines."""
+    throughput: float | None = None
+    """Source and target tokens that all of them train on in a second; None: not measured."""
+    spent: float = 0.0
+    """Seconds of the run that have passed before its first step."""
 
     def __str__(self) -> str:
         if self.gpus:
@@ -103,9 +107,10 @@ class Situation:
     def epochs(self) -> float:
         """About how often each pair will be seen."""
         training, resources = self.config.training, self.resources
-        cores = GPU_CORES * resources.gpus if resources.gpus else resources.cores
-        speed = TOKENS_PER_SECOND[self.config.size] * cores
-        by_time = 60 * (training.max_minutes or NIGHT) * speed / resources.tokens
+        by_time = math.inf
+        if resources.throughput is not None:
+            seconds = 60 * (training.max_minutes or NIGHT) - resources.spent
+            by_time = SHARE_OF_STEPS * max(0.0, seconds) * resources.throughput / resources.tokens
         steps = training.max_steps or math.inf
         # Steps count target tokens, which are half of all.
         by_steps = steps * training.accumulate * training.max_tokens / (resources.tokens / 2)
@@ -136,19 +141,54 @@ class Decision:
     """Reason for the choice, for people. "What follows" in docs/trials.md has the measurements behind it."""
     overrides: bool = False
     """Whether the rule applies also if recipe or user have set the setting."""
+    prepares: bool = False
+    """Whether pairs are prepared by it, so that it is made before the number of their tokens is known."""
 
 
-def choose(config: RunConfig, resources: Resources, architecture: TransformerConfig | None = None) -> None:
-    """Fill in the settings that recipe and user leave open, and describe the choice in `config.chosen`.
+def choose(config: RunConfig, resources: Resources) -> None:
+    """Fill in the settings by which pairs are prepared, if recipe and user leave them open, and describe the choice.
 
-    `architecture` is that of the base model, if the run adapts one.
+    The description is in `config.chosen`.
+    """
+    situation = Situation(config, resources)
+    _decide(situation, [decision for decision in DECISIONS if decision.prepares])
+    config.chosen = [_summary_of_model(situation)]
+
+
+def choose_training(config: RunConfig, resources: Resources, architecture: TransformerConfig | None = None) -> None:
+    """Fill in all other settings that are left open, and add two lines on them to `config.chosen`.
+
+    `resources` have a throughput if `needs_throughput`. `architecture` is that of the base model, if there is one.
     """
     situation = Situation(config, resources, architecture)
-    for decision in DECISIONS:
+    _decide(situation, [decision for decision in DECISIONS if not decision.prepares])
+    config.chosen += _summary_of_training(situation)
+
+
+def needs_throughput(config: RunConfig) -> bool:
+    """Whether time limits how often the pairs will be seen, and settings are open that follow from it."""
+    training = config.training
+    is_limited_by_time = bool(training.max_minutes) or not (training.max_steps or training.max_epochs)
+    given = config.model_dump(exclude_unset=True)
+    return is_limited_by_time and any(setting(given, name) is None for name in BY_EPOCHS)
+
+
+def usual_batch(config: RunConfig) -> int:
+    """Target tokens of a batch of this model, unless its pairs are seen seldom."""
+    if "max_tokens" in config.training.model_fields_set:
+        return config.training.max_tokens
+    return _batch_of_width(config.transformer(1000, 1000).d_model)
+
+
+def _batch_of_width(width: int) -> int:
+    return min(LARGEST_BATCH, 2048 * max(1, width // 128))
+
+
+def _decide(situation: Situation, decisions: Sequence[Decision]) -> None:
+    for decision in decisions:
         is_open = decision.overrides or setting(situation.given, decision.setting) is None
         if is_open and decision.when(situation):
-            _set(config, decision.setting, decision.value(situation))
-    config.chosen = _summary(situation)
+            _set(situation.config, decision.setting, decision.value(situation))
 
 
 def _set(config: RunConfig, path: str, value: Any) -> None:
@@ -199,12 +239,10 @@ def _is_adapted_to_few(situation: Situation) -> bool:
     return situation.adapts and not finetune.mix and not is_limited and situation.resources.pairs <= FEW_TO_ADAPT
 
 
-def _usual_batch(situation: Situation) -> int:
-    return min(LARGEST_BATCH, 2048 * max(1, situation.width // 128))
-
-
 def _sees_pairs_seldom(situation: Situation) -> bool:
-    return situation.exposure <= SELDOM and not situation.config.training.max_steps
+    if situation.config.training.max_steps:
+        return False
+    return situation.exposure <= SELDOM and situation.steps >= 2 * FEWEST_STEPS
 
 
 def _warmup(situation: Situation) -> int:
@@ -220,7 +258,7 @@ def _learning_rate(situation: Situation) -> float:
     if situation.base and situation.base.is_pretrained:  # on far more pairs than ours
         rate *= GENTLE
     if setting(situation.given, "training.max_tokens") is None:
-        rate *= math.sqrt(situation.config.training.max_tokens / _usual_batch(situation))
+        rate *= math.sqrt(situation.config.training.max_tokens / _batch_of_width(situation.width))
     return rate
 
 
@@ -249,19 +287,22 @@ DECISIONS = (
         value=lambda situation: choose_size(situation.resources),
         reason="The largest that so many pairs can fill and this machine can train; wider models learn less in the "
         "same minutes (*A wider model*).",
+        prepares=True,
     ),
     Decision(
         "size",
         when=lambda situation: situation.adapts,
         value=_closest_size,
-        reason="That of the model which is adapted, by which the speed is estimated.",
+        reason="That of the model which is adapted.",
         overrides=True,
+        prepares=True,
     ),
     Decision(
         "model.positions",
         when=_can_be_rotary,
         value=lambda _: "rotary",
         reason="They teach the order of words in far fewer steps, 2.5 BLEU or more (*Rotary positions*).",
+        prepares=True,
     ),
     Decision(
         "tokenizer.vocab_size",
@@ -269,6 +310,7 @@ DECISIONS = (
         value=_vocab_size,
         reason="Fewer pairs show fewer words often enough; a vocabulary of words lacks what it does not have (*The "
         "vocabulary*).",
+        prepares=True,
     ),
     Decision(
         "training.max_epochs",
@@ -276,17 +318,18 @@ DECISIONS = (
         value=lambda _: EPOCHS_TO_ADAPT,
         reason="More epochs on so few pairs teach little, and what the model knew is forgotten (*Adapting to very few "
         "pairs*).",
+        prepares=True,
     ),
     Decision(
         "training.max_tokens",
         when=_always,
-        value=_usual_batch,
+        value=lambda situation: usual_batch(situation.config),
         reason="Larger batches for larger models.",
     ),
     Decision(
         "training.max_tokens",
         when=_sees_pairs_seldom,
-        value=lambda situation: min(LARGEST_BATCH, 2 * _usual_batch(situation)),
+        value=lambda situation: min(LARGEST_BATCH, 2 * _batch_of_width(situation.width)),
         reason="New pairs are worth more than more steps where each is seen seldom (*Batches of 4,096 target tokens*).",
     ),
     Decision(
@@ -331,6 +374,8 @@ DECISIONS = (
     ),
 )
 """Decisions in the order in which they are made: a later one sees what earlier ones have filled in."""
+BY_EPOCHS = "training.max_tokens", "training.r_drop", "model.dropout", "training.label_smoothing"
+"""Settings that follow from how often the pairs will be seen."""
 SCHEDULE_WORDS = {
     "wsd": "constant, and falling to 0 in the last {decay:.0%} of the steps",
     "constant": "constant",
@@ -342,22 +387,29 @@ SCHEDULE_WORDS = {
 """Course of the learning rate by `training.schedule`, in words."""
 
 
-def _summary(situation: Situation) -> list[str]:
-    """Three lines that say what was chosen, and from what."""
-    config, training, model = situation.config, situation.config.training, situation.architecture
+def _summary_of_model(situation: Situation) -> str:
+    """A line on the architecture, and what it follows from."""
+    config, model = situation.config, situation.architecture
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
     if config.finetune.model:
         architecture = f"the layers and the vocabulary of {Path(config.finetune.model).name} {layers}"
     else:
         vocabulary = f"a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
         architecture = f"size {config.size} {layers}, {vocabulary}"
+    return f"For {situation.resources}: {architecture}."
+
+
+def _summary_of_training(situation: Situation) -> list[str]:
+    """Two lines on how often the pairs will be seen, and on what follows from that."""
+    training, throughput = situation.config.training, situation.resources.throughput
     limits = {"minutes": training.max_minutes, "steps": training.max_steps, "epochs": training.max_epochs}
     length = " and ".join(f"{limit:,g} {unit}" for unit, limit in limits.items() if limit) or "a night"
-    epochs = float(f"{situation.epochs:.2g}")  # two digits, as it is an estimate
+    pace = f" at {float(f'{throughput:.2g}'):,.0f} tokens a second" if throughput else ""
+    # Two digits, as it is an estimate.
+    epochs = f", about {float(f'{situation.epochs:.2g}'):,g} epochs" if math.isfinite(situation.epochs) else ""
     r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
     return [
-        f"For {situation.resources}: {architecture}.",
-        f"For {length}, about {epochs:,g} epochs: dropout {config.model['dropout']:g}, "
+        f"For {length}{pace}{epochs}: dropout {situation.architecture.dropout:g}, "
         f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULE_WORDS[training.schedule].format(decay=training.decay)}.",

@@ -8,7 +8,6 @@ from dragoman.config.data import TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
 from dragoman.errors import UsageError
-from dragoman.model.config import TransformerConfig
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 from dragoman.text.labels import languages_in, name_of
 
@@ -16,8 +15,8 @@ FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id",
 """Fields of an architecture that follow from the tokenizers."""
 
 
-def adopt_base_model(config: RunConfig) -> TransformerConfig:
-    """Fill in a config with the architecture and the search of its base model; returns that architecture.
+def adopt_base_model(config: RunConfig) -> None:
+    """Fill in a config with the architecture and the search of its base model.
 
     Only dropout and the search may differ from the base model. Raises `DataError` if there is no such model, and
     `UsageError` for settings that contradict it.
@@ -38,7 +37,6 @@ def adopt_base_model(config: RunConfig) -> TransformerConfig:
     search = decoding_defaults(path).model_dump(exclude_unset=True) | config.decoding.model_dump(exclude_unset=True)
     config.decoding = DecodingConfig.validate(search)
     RunConfig.validate(config.model_dump(mode="json"))
-    return architecture
 
 
 def refuse_new_tokenizers(settings: TokenizerConfig, path: str | Path, *, kept: Collection[str]) -> None:

@@ -20,7 +20,6 @@ from dragoman.data.sampling import Sample
 from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.evaluation.agreement import check_models
-from dragoman.model.config import TransformerConfig
 from dragoman.runs.choices import Resources, choose
 from dragoman.runs.finetune import adopt_base_model, refuse_unknown_targets
 from dragoman.storage.metrics_log import REQUESTED, read_metrics
@@ -47,7 +46,7 @@ def choose_data(paths: list[str], *, recipe: str | None = None, settings: Settin
 def plan_run(
     paths: list[str], *, recipe: str | None, settings: Settings, near: Path = Path()
 ) -> tuple[RunConfig, PairFile | PreparedFolder]:
-    """The config of a new run, with all that recipe and settings leave open filled in, and its pairs.
+    """The config of a new run and its pairs. `start_run` fills in what follows from how often these will be seen.
 
     The pairs are cleaned into a file on the disk of `near`, unless `paths` is a folder in which they are prepared.
     """
@@ -87,11 +86,10 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
 
     A `journal` has what was cleaned before the preparation broke off.
     """
-    architecture: TransformerConfig | None = None
     known_directions: list[tuple[str | None, str]] = []
     if config.finetune.model:
         base = Path(config.finetune.model)
-        architecture = adopt_base_model(config)
+        adopt_base_model(config)
         config.data.languages = config.data.languages or languages(base)
         known_directions = directions(base)
     bitext = open_corpora(config.data, labelled=bool(known_directions))
@@ -114,7 +112,7 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     if config.finetune.model:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
-    _choose(config, pairs.counts.pairs, pairs.counts.tokens, architecture)
+    _choose(config, pairs.counts.pairs, pairs.counts.tokens)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
     if languages_were_open:
         config.chosen.append(describe_languages(config.data.languages))
@@ -160,15 +158,20 @@ def describe_languages(identified: tuple[str, str] | None) -> str:
     return f"By their text, the pairs are {source} to {target}; if not, name them, as in 'data.languages=[en,fr]'."
 
 
-def _choose(config: RunConfig, pairs: int, tokens: float, architecture: TransformerConfig | None = None) -> None:
-    """Fill in the settings that follow from the number of pairs and tokens, and from this machine."""
-    import torch  # takes seconds, so mistakes are reported before it
-
+def _choose(config: RunConfig, pairs: int, tokens: float) -> None:
+    """Fill in the settings by which pairs are prepared, from the number of pairs and tokens and from this machine."""
     if config.data.cleaning.models:  # these have not scored the pairs yet
         pairs, tokens = round(pairs * config.data.cleaning.keep), tokens * config.data.cleaning.keep
+    choose(config, resources(pairs, tokens))
+
+
+def resources(pairs: int, tokens: float) -> Resources:
+    """Pairs and processors of a run of all processes that torchrun or its like has started."""
+    import torch  # takes seconds, so mistakes are reported before it
+
     ranks, on_this_machine = started_together()
     gpus = ranks if torch.cuda.is_available() else 0
-    choose(config, Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus), architecture)
+    return Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus)
 
 
 def describe_occurrences(occurrences: dict[str, float]) -> list[str]:

@@ -24,8 +24,10 @@ from dragoman.evaluation.agreement import best_pairs
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
+from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.runs.mirrored import mirrored
+from dragoman.runs.plan import resources
 from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
@@ -42,6 +44,7 @@ from dragoman.system.seals import check_seal, seal
 from dragoman.system.signals import stop_signals
 from dragoman.training.progress import Progress
 from dragoman.training.stability import summary_of_troubles
+from dragoman.training.throughput import measure_throughput
 from dragoman.training.trainer import INTERRUPTED, INTERRUPTED_UNSAVED, Trainer, TrainerCallbacks
 
 KERNEL_CACHES = 32
@@ -102,9 +105,11 @@ def start_run(
             listener.note(line)
         _prepare_data(pairs, config, directory, listener)
         _warn_if_preparing_took_long(config, started, listener)
+        context = RunContext(listener, started, ranks or ALONE)
+        _choose_training(config, directory, context)
         # Written last: a directory with a config is one that can be resumed.
         write_file(directory.config, config.to_yaml().encode())
-        return _train_mirrored(directory, config, RunContext(listener, started, ranks or ALONE))
+        return _train_mirrored(directory, config, context)
 
 
 def resume_run(
@@ -183,6 +188,30 @@ def _warn_if_preparing_took_long(config: RunConfig, started: float, listener: Li
     minutes = (time.monotonic() - started) / 60
     if minutes > (config.training.max_minutes or math.inf) / 2:
         listener.warn(f"Preparing the pairs took most of the time, {minutes:.1f} minutes; give more: --max-minutes.")
+
+
+def _choose_training(config: RunConfig, directory: RunDirectory, context: RunContext) -> None:
+    """Fill in the settings that follow from how often the pairs will be seen, and say which.
+
+    Where time limits that, the throughput is measured on the first rank, and the others are taken to be as fast.
+    """
+    limit_kernel_caches(KERNEL_CACHES)
+    measured = config.model_copy(deep=True)
+    measured.training.max_tokens = usual_batch(config)
+    data = PreparedData.open(directory.data, measured)
+    tokens = float(data.train.source.lengths.sum() + data.train.target.lengths.sum())
+    run_resources = resources(data.about.train_pairs, tokens)
+    if needs_throughput(config):
+        with context.listener.status("Measuring the speed of a few steps"):
+            model = _initial_model(directory, measured, data).to(choose_device())
+            throughput = context.ranks.size * measure_throughput(model, data.train, measured.training)
+        spent = time.monotonic() - context.started
+        run_resources = replace(run_resources, throughput=throughput, spent=spent)
+    base = ModelDirectory.load(directory.base).model.config if config.finetune.model else None
+    lines_before = len(config.chosen)
+    choose_training(config, run_resources, base)
+    for line in config.chosen[lines_before:]:
+        context.listener.note(line)
 
 
 def _train_mirrored(directory: RunDirectory, config: RunConfig, context: RunContext) -> Evaluation:

@@ -1,6 +1,7 @@
 """Settings that are left open follow from the pairs, the minutes and the machine."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -10,17 +11,33 @@ from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import parse_settings
 from dragoman.config.training import TrainingConfig
 from dragoman.model import TransformerConfig
-from dragoman.runs.choices import DECISIONS, SCHEDULE_WORDS, Resources, choose, choose_size
+from dragoman.runs.choices import (
+    DECISIONS,
+    SCHEDULE_WORDS,
+    Resources,
+    choose,
+    choose_size,
+    choose_training,
+    needs_throughput,
+)
 
 PAIR = 30
 """Tokens of a caption and its translation."""
 
 
-def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, architecture=None):
+SPEEDS = {"tiny": 18_000, "small": 8_000, "base": 2_000, "big": 700}
+"""Tokens that a machine trains on in a second."""
+
+
+def chosen(settings=(), *, recipe=None, pairs=29_000, minutes=20.0, pair=PAIR, architecture=None, speeds=SPEEDS):
     config = load_config(
         recipe or {}, parse_settings([*settings, *([f"training.max_minutes={minutes}"] if minutes else [])])
     )
-    choose(config, Resources(pairs, pairs * pair, cores=2, gpus=0), architecture)
+    resources = Resources(pairs, pairs * pair, cores=2, gpus=0)
+    choose(config, resources)
+    if needs_throughput(config):
+        resources = replace(resources, throughput=speeds[config.size])
+    choose_training(config, resources, architecture)
     return config
 
 
@@ -112,9 +129,9 @@ def test_three_lines_tell_what_was_chosen_and_from_what():
     size, epochs, optimizer = chosen(["training.decay=0.25"], minutes=90.0).chosen
     assert "29,000 pairs and 2 CPU cores: size tiny (4 + 4 layers of width 128)" in size
     assert "8,000" in size
-    assert "90 minutes, about 99 epochs: dropout 0.2" in epochs
+    assert "For 90 minutes at 18,000 tokens a second, about 100 epochs: dropout 0.2" in epochs
     assert optimizer == ("Muon with a learning rate of 0.008, constant, and falling to 0 in the last 25% of the steps.")
-    assert "For a night, about 660 epochs" in chosen(minutes=None).chosen[1]
+    assert "For a night at 18,000 tokens a second, about 670 epochs" in chosen(minutes=None).chosen[1]
 
 
 def test_steps_and_epochs_limit_how_often_pairs_are_seen():

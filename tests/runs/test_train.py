@@ -9,6 +9,7 @@ import time
 
 import pytest
 import torch
+import yaml
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import parse_settings
@@ -21,7 +22,7 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.terminal import Display
 from dragoman.training.trainer import Trainer
-from tests.small import MODEL_SETTINGS, plan
+from tests.small import MODEL_SETTINGS, plan, train_run
 
 SMALL = [
     *MODEL_SETTINGS, "tokenizer.vocab_size=400", "training.max_tokens=512",
@@ -288,3 +289,29 @@ def test_the_demo_translates_combinations_it_never_saw(tmp_path):
     for noun, term in usual.items():
         outputs[0] = outputs[0].replace(noun, term)
     assert outputs[1] == outputs[0]
+
+
+@pytest.mark.slow
+def test_the_speed_is_measured_where_time_decides_and_what_follows_from_it_is_kept(tmp_path, monkeypatch):
+    measured = []
+
+    def throughput(model, batches, config):
+        measured.append(config.max_tokens)
+        for weight in model.parameters():
+            weight.data.zero_()
+        return 1e6
+
+    monkeypatch.setattr(run, "measure_throughput", throughput)
+    settings = [*MODEL_SETTINGS, "data.held_out=7", "tokenizer.vocab_size=300", "training.max_steps=3"]
+    by_time = [*settings, "training.max_minutes=30"]
+    train_run(tmp_path / "by-time", "builtin:grammar:90", settings=by_time, recipe=None)
+    assert measured == [2048]
+    config = RunConfig.validate(yaml.safe_load((tmp_path / "by-time/run/config.yaml").read_text()))
+    assert config.chosen[1].startswith("For 30 minutes and 3 steps at 1,000,000 tokens a second, about ")
+    same = [f"training.{name}={getattr(config.training, name)}" for name in ("label_smoothing", "r_drop", "max_tokens")]
+    same += [f"training.learning_rate={config.training.learning_rate}", f"model.dropout={config.model['dropout']}"]
+    train_run(tmp_path / "given", "builtin:grammar:90", settings=[*by_time, *same], recipe=None)
+    train_run(tmp_path / "by-steps", "builtin:grammar:90", settings=settings, recipe=None)
+    assert len(measured) == 1  # where all is given, or steps decide, nothing needs it
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("by-time", "given")]
+    assert weights[0] == weights[1]

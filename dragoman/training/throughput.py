@@ -1,0 +1,103 @@
+"""Measures how fast a run will train, by a few real steps whose weights are thrown away.
+
+Processors differ tenfold, and others may be busy on the same one. How often pairs will be seen follows from the
+throughput, and dropout, R-Drop and the size of a batch follow from that.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from dragoman.config.training import TrainingConfig
+from dragoman.data.batching import Position, TokenBatches
+from dragoman.model import Transformer
+from dragoman.model.loss import LossOptions
+from dragoman.system.device import choose_precision
+from dragoman.training.executors import TOKENS_PER_COPY, Executor, build_executor
+from dragoman.training.optimizer import build_optimizer
+
+SECONDS = 3.0
+"""How long gradients are computed for a measurement; at least one is, however long it takes."""
+LONG = 1.0
+"""Seconds from which on an update is not repeated after its first time, which takes a little longer."""
+
+
+def measure_throughput(
+    model: Transformer,
+    batches: TokenBatches,
+    config: TrainingConfig,
+    *,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Source and target tokens that training steps take in a second on this machine, or 0 if none fits in memory.
+
+    The weights of `model` change. Gradients are those of the first batches of the run, without R-Drop. On a CPU parts
+    of these batches suffice, since the time of a gradient grows with its tokens, and that of an update does not.
+    """
+    device = next(model.parameters()).device
+    options = LossOptions(pad_id=model.config.pad_id, smoothing=config.label_smoothing)
+    precision = choose_precision(config.precision, device)
+    executor = build_executor(model, precision, options, max_tokens=config.max_tokens)
+    optimizer = build_optimizer(model, config)
+    try:
+        gradient_throughput = _gradient_throughput(executor, batches, _largest_part(device), seconds, clock)
+        update_seconds = _update_seconds(optimizer, device, clock)
+    finally:
+        executor.close()
+    if not gradient_throughput:
+        return 0.0
+    tokens_of_step = 2.0 * config.max_tokens * config.accumulate  # the target's, and about as many of the source
+    return tokens_of_step / (tokens_of_step / gradient_throughput + update_seconds)
+
+
+def _largest_part(device: torch.device) -> float:
+    """Most target tokens of a measured batch."""
+    return math.inf if device.type == "cuda" else TOKENS_PER_COPY * torch.get_num_threads()
+
+
+def _gradient_throughput(
+    executor: Executor, batches: TokenBatches, largest: float, seconds: float, clock: Callable[[], float]
+) -> float:
+    """Tokens whose gradients are computed in a second."""
+    position = Position()
+    tokens, begin = 0, math.inf
+    executor.model.train()
+    while True:
+        rows = _part(batches, batches.next_rows(position), largest)
+        gradient = executor.backward([batches.collate(rows)], seed=lambda _: 0)
+        _wait_for(executor.device)
+        if begin == math.inf:  # the first gradient also prepares kernels and memory
+            begin = clock()
+            continue
+        tokens += gradient.source_tokens + gradient.target_tokens
+        elapsed = clock() - begin
+        if elapsed >= seconds:
+            return tokens / elapsed
+
+
+def _part(batches: TokenBatches, rows: np.ndarray, largest: float) -> np.ndarray:
+    """As many of the rows of a batch as have at most `largest` target tokens, padding included; at least one."""
+    longest = max(len(batches.target[row]) + 1 for row in rows.tolist())
+    return rows[: max(1, int(min(largest, longest * len(rows))) // longest)]
+
+
+def _update_seconds(optimizer: torch.optim.Optimizer, device: torch.device, clock: Callable[[], float]) -> float:
+    """Seconds of an update of the weights."""
+    for is_last in (False, True):
+        begin = clock()
+        optimizer.step()
+        _wait_for(device)
+        taken = clock() - begin
+        if taken >= LONG or is_last:
+            break
+    return taken
+
+
+def _wait_for(device: torch.device) -> None:
+    """Wait until a GPU has done what it was given; a CPU has by the time a call returns."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
