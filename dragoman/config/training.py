@@ -54,6 +54,9 @@ class TrainingConfig(Section):
     smoothing. Only `distill --soft-targets` sets it."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999. The average is validated and kept; 0: none."""
+    joined: float = Field(0.0, ge=0, le=1)
+    """Share of the pairs to which one to three others are joined in each epoch, so that the model learns texts longer
+    than its pairs."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
@@ -105,7 +108,7 @@ class TrainingConfig(Section):
         return mirror
 
     @model_validator(mode="after")
-    def _has_time_for_its_schedule(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.schedule in ENDING:
             if not (self.max_steps or self.max_epochs):
                 raise ValueError(
@@ -117,6 +120,11 @@ class TrainingConfig(Section):
                     f"training.max_steps is {self.max_steps}, so that the schedule {self.schedule} would end inside "
                     f"its training.warmup of {self.warmup} steps; shorten the warm-up."
                 )
+        if self.joined and self.soft_targets:
+            raise ValueError(
+                "training.joined makes other texts of the pairs, for which teachers gave no probabilities; leave out "
+                "training.joined, or training.soft_targets."
+            )
         if self.schedule == "plateau" and self.plateau_patience >= self.patience:
             raise ValueError(
                 f"training.plateau_patience is {self.plateau_patience}, but the run ends after training.patience = "

@@ -182,6 +182,11 @@ class TokenBatches:
         for rows in self._cut(np.lexsort((self._source_lengths, self._target_lengths))):
             yield self.collate(rows)
 
+    def num_tokens(self) -> int:
+        """Number of source and target tokens in epoch 0, without begins and ends of sentences."""
+        self.plan(0)
+        return int(self.source.lengths.sum() + self.target.lengths.sum())
+
     def first(self, number: int) -> Iterator[Batch]:
         """The first `number` batches of the current epoch. Their order is random, so they are a sample."""
         return map(self.collate, self.plan(self._planned[0] if self._planned else 0)[:number])

@@ -14,6 +14,7 @@ from dragoman.data.batching import TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.corpora import open_held_out
 from dragoman.data.encoding import Encoder, TextTools, masked
+from dragoman.data.joining import JoinedStores, between, refuse_begins
 from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
@@ -88,6 +89,15 @@ class PreparedData:
             special=(target.special_ids, source.closing),
         )
         train_stores = training_stores(folder, tools.tokenizers, config)
+        if config.training.joined:
+            refuse_begins(source)
+            train_stores = JoinedStores(
+                train_stores,
+                [between(tokenizer) for tokenizer in tools.tokenizers],
+                share=config.training.joined,
+                seed=config.seed,
+                limit=config.data.max_length,
+            ).sides
         train = batches(*train_stores)
         if config.training.soft_targets:
             train.soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)

@@ -91,7 +91,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
 def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:
     """What the remarks about a run need to know of its training."""
     seen = max((event["tokens"] for event in events if event["event"] == "step"), default=0)
-    tokens = int(data.train.source.lengths.sum() + data.train.target.lengths.sum())
+    tokens = data.train.num_tokens()
     gain = gain_of_minutes(events)
     is_rising = gain is not None and gain.low > CLEAR_GAIN
     return Training(data.about.train_pairs, seen / max(1, tokens) if seen else None, is_rising=is_rising)

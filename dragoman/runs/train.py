@@ -199,8 +199,7 @@ def _choose_training(config: RunConfig, directory: RunDirectory, context: RunCon
     measured = config.model_copy(deep=True)
     measured.training.max_tokens = usual_batch(config)
     data = PreparedData.open(directory.data, measured)
-    tokens = float(data.train.source.lengths.sum() + data.train.target.lengths.sum())
-    run_resources = resources(data.about.train_pairs, tokens)
+    run_resources = resources(data.about.train_pairs, data.train.num_tokens())
     if needs_throughput(config):
         with context.listener.status("Measuring the speed of a few steps"):
             model = _initial_model(directory, measured, data).to(choose_device())
