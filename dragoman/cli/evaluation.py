@@ -44,6 +44,13 @@ def evaluate(
     examples: Annotated[
         int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random, with their translations.")
     ] = 0,
+    variants: Annotated[
+        bool,
+        Option(
+            "--variants",
+            help="Also score the same pairs as people type them: in capitals, with typos, without a final mark, ...",
+        ),
+    ] = False,
     comet: Annotated[
         Path | None,
         Option(metavar="FOLDER", help="Also score by the COMET model in this folder; nothing is downloaded."),
@@ -72,8 +79,10 @@ def evaluate(
     if not rest:
         raise UsageError(f"Missing argument '{PAIRS.metavar}'; see `dragoman evaluate --help`.")
     names = [*models, *map(str, outputs or ())]
-    if (len(names) > 1 or outputs) and (ensemble or output or examples):
-        raise UsageError("--ensemble, --output and --examples are for a single model; evaluate it alone for them.")
+    if (len(names) > 1 or outputs) and (ensemble or output or examples or variants):
+        raise UsageError(
+            "--ensemble, --output, --examples and --variants are for a single model; evaluate it alone for them."
+        )
     if len(set(map(os.path.realpath, names))) < len(names):
         raise UsageError("A system is given twice; leave one of the two out.")
     if comet:
@@ -107,6 +116,7 @@ def evaluate(
                 search=search,
                 precision=precision,
                 workers=workers or available_workers(),
+                variants=len(same_pairs) if variants else 0,
             )
             target_language = target or bitexts[0].target_language
             sketch = read_sketch(Path(name))

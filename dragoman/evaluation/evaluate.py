@@ -13,6 +13,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.references import reference_warnings
 from dragoman.evaluation.scores import as_numbers, score, scores_by_languages, signatures
+from dragoman.evaluation.variants import VariantScore, score_variants
 from dragoman.metrics import METRICS
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
@@ -47,6 +48,9 @@ class Evaluation:
     by_languages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """For pairs of several languages, `sentences` and the scores of each, such as en-de, by the names of the
     metrics."""
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """If it was wanted, for each way of writing the pairs otherwise (`dragoman.text.variants`) the number of
+    `sentences` that it changes, their score, and that of the same pairs `before`."""
     remarks: list[str] = field(default_factory=list)
     """What is unusual about the translations, the likeliest cause, and what to do; empty if nothing is."""
     outlook: list[str] = field(default_factory=list)
@@ -79,6 +83,8 @@ class Evaluation:
             numbers["finetuning"] = self.finetuning
         if self.by_languages:
             numbers["by_languages"] = self.by_languages
+        if self.variants:
+            numbers["variants"] = self.variants
         if self.remarks:
             numbers["remarks"] = self.remarks
         if self.outlook:
@@ -102,8 +108,9 @@ def evaluate_pairs(
     search: DecodingConfig,
     precision: str,
     workers: int,
+    variants: int = 0,
 ) -> Evaluation:
-    """Score a model, or several together, on all of `pairs`.
+    """Score a model, or several together, on all of `pairs`, and on the variants of the first so many of them.
 
     Translations are made in `precision`; perplexity and token accuracy are computed in float32.
     """
@@ -113,6 +120,14 @@ def evaluate_pairs(
         started = time.perf_counter()
         translations = [translation.text for translation in translator.translate(sources, search.alone())]
         seconds = time.perf_counter() - started
+        varied: list[VariantScore] = []
+        if variants:
+            varied = score_variants(
+                lambda texts: [translation.text for translation in translator.translate(texts, search)],
+                pairs[:variants],
+                translations[:variants],
+                target_language=first.target_language,
+            )
     unlabelled = [without_label(source) for source in sources]
     models = [directory.model for directory in directories]
     batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
@@ -122,5 +137,6 @@ def evaluate_pairs(
         translations=translations,
         seconds=seconds,
         by_languages=scores_by_languages(translations, references, sources),
+        variants={variant.name: variant.to_dict() for variant in varied},
         warnings=reference_warnings(references, translations),
     )

@@ -11,6 +11,7 @@ from dragoman.model import TransformerConfig
 from dragoman.report.attention import WordAttention
 from dragoman.system.figures import duration
 from dragoman.terminal.tables import BY_SOURCE, BY_TWINS
+from dragoman.text.variants import DESCRIPTIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +124,20 @@ class RunSummary:
         return [
             (languages, f"{scores['sentences']:,}", *(metric.write_with_interval(scores) for metric in TEXT_METRICS))
             for languages, scores in by_languages.items()
+        ]
+
+    @property
+    def variants(self) -> list[tuple[str, ...]]:
+        """Rows of a table, one for each way of writing test pairs otherwise: which sentences, their number and main
+        score, and what it would be if the model were not disturbed."""
+        return [
+            (
+                DESCRIPTIONS[name],
+                f"{scores['sentences']:,}",
+                MAIN.write_with_interval(scores),
+                MAIN.write(scores["before"]),
+            )
+            for name, scores in (self.evaluation or {}).get("variants", {}).items()
         ]
 
     @property

@@ -1,6 +1,7 @@
 """The end of a run: the kept model is scored on the test pairs and described by its card and its report."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,9 +25,12 @@ from dragoman.storage.validate import decoding_defaults
 from dragoman.system.listener import Listener, last_step
 from dragoman.system.processes import available_workers
 from dragoman.text.sketch import Sketch
+from dragoman.text.variants import DESCRIPTIONS
 
 CALIBRATED = 1_000
 """Validation pairs to which the confidence of translations is fitted."""
+VARIED, LONG_RUN = 200, 10
+"""Test pairs of which variants are scored, and the minutes of a run that has the time for it."""
 CLEAR_GAIN = 1.0
 """Points of the main score from which on a model is said to be still getting better."""
 REPORT_SECONDS = 4.0
@@ -42,7 +46,14 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
     translated = (len(data.test_pairs) + len(data.general_pairs)) * models
     validated = min(config.training.validate_sentences, len(data.valid_pairs))
     calibrated = min(CALIBRATED, len(data.valid_pairs))
-    return REPORT_SECONDS + (translated + calibrated) / validated * validation_seconds
+    varied = len(DESCRIPTIONS) * _num_varied(data, config)
+    return REPORT_SECONDS + (translated + varied + calibrated) / validated * validation_seconds
+
+
+def _num_varied(data: PreparedData, config: RunConfig) -> int:
+    """Number of test pairs of which variants are scored; none where there is little time, or too few pairs."""
+    has_time = (config.training.max_minutes or math.inf) >= LONG_RUN
+    return VARIED if has_time and len(data.test_pairs) >= VARIED else 0
 
 
 def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, listener: Listener) -> Evaluation:
@@ -52,17 +63,18 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
     after a split by line, or are twins of training pairs, those and the others are scored separately, too.
     """
 
-    def score(path: Path, pairs: Pairs) -> Evaluation:
+    def score(path: Path, pairs: Pairs, *, variants: int = 0) -> Evaluation:
         return evaluate_pairs(
             load_models([path]),
             pairs,
             search=config.decoding,
             precision=config.training.precision,
             workers=available_workers(),
+            variants=variants,
         )
 
     with listener.status(f"Translating {len(data.test_pairs):,} test sentences"):
-        evaluation = score(directory.path, data.test_pairs)
+        evaluation = score(directory.path, data.test_pairs, variants=_num_varied(data, config))
     if config.finetune.model:
         with listener.status("Scoring the model before and after"):
             compared = {"own after": evaluation, "own before": score(directory.base, data.test_pairs)}

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dragoman.metrics import MAIN, SHOWN
+from dragoman.text.variants import DESCRIPTIONS
 
 BY_SOURCE = {
     "trained_on": "whose source sentence was trained on with another translation",
@@ -46,6 +47,10 @@ def _rows_of_parts(evaluation: dict[str, Any]) -> Iterator[tuple[str, str, str]]
             yield f"  {part.replace('_', ' ')}", main_score(scores), f"{scores['sentences']:,} {descriptions[part]}"
     for languages, scores in evaluation.get("by_languages", {}).items():
         yield f"  {languages}", main_score(scores), f"{scores['sentences']:,} sentences"
+    for name, scores in evaluation.get("variants", {}).items():
+        undisturbed = MAIN.write(scores["before"], more_digits=1)
+        remark = f"{scores['sentences']:,} {DESCRIPTIONS[name]}; undisturbed {undisturbed}"
+        yield f"  {name}", main_score(scores), remark
     for name, scores in evaluation.get("finetuning", {}).items():
         if name != "own after":  # this is the score of the row above
             yield f"  {name}", main_score(scores), "the fine-tuning"
