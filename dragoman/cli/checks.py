@@ -28,7 +28,12 @@ READING = ("data.columns", "data.languages", "data.language_column", "data.repla
 """Settings that decide how a file is read."""
 SECTIONS = ("data", "tokenizer", "model")
 """Sections of settings that commands on data read."""
-OPTIONS = {"finetune.model": "--finetune", "finetune.mix": "--mix", "finetune.share": "--mix"}
+OPTIONS = {
+    "finetune.model": "--finetune",
+    "finetune.vocabulary": "--new-vocabulary",
+    "finetune.mix": "--mix",
+    "finetune.share": "--mix",
+}
 """Options that are named otherwise than the settings they stand for."""
 
 

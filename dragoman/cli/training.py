@@ -89,6 +89,10 @@ def train(
         str | None,
         Option(metavar="MODEL", help="Fine-tune the model in this directory; tokenizers and layers are its own."),
     ] = None,
+    new_vocabulary: Annotated[
+        bool,
+        Option("--new-vocabulary", help="With --finetune: the model is for other languages; train new tokenizers."),
+    ] = False,
     mix: Annotated[
         str | None,
         Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
@@ -151,6 +155,7 @@ def train(
         "training.tensorboard": tensorboard or None,
         "data.sketch": False if no_sketch else None,
         "finetune.model": finetune and json.dumps(finetune),
+        "finetune.vocabulary": "new" if new_vocabulary else None,
         **_mixture(mix),
     }
     from dragoman.config.settings import merged

@@ -1,4 +1,4 @@
-"""The section `finetune`: a trained model that is adapted to the pairs of a run."""
+"""The section `finetune`: a trained model that is adapted to the pairs of a run, or that lends it its weights."""
 
 from typing import Literal, Self
 
@@ -10,10 +10,13 @@ Part = Literal["embeddings", "encoder", "decoder"]
 
 
 class FinetuneConfig(Section):
-    """A trained model that is adapted to the pairs of this run; its tokenizers and architecture are kept."""
+    """A trained model that is adapted to the pairs of this run; its architecture and, usually, tokenizers are kept."""
 
     model: str | None = None
     """The model directory to adapt, trained here or imported; empty: training begins from random weights."""
+    vocabulary: Literal["kept", "new"] = "kept"
+    """`kept`: the run goes on with the tokenizers of its model. `new`: new ones are trained, for other languages;
+    pieces that the model knows keep their embeddings, and the others begin with those of their parts."""
     mix: list[str] = Field([], max_length=2)
     """General pairs to train on as well, one or two files, so that the model does not forget what it knew."""
     share: float = Field(0.25, gt=0, lt=1)
@@ -27,11 +30,21 @@ class FinetuneConfig(Section):
     @model_validator(mode="after")
     def _has_model(self) -> Self:
         if not self.model:
-            for name in ("mix", "test", "freeze"):
-                if getattr(self, name):
+            for name in ("mix", "test", "freeze", "vocabulary"):
+                if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"`{name}` is for a run that goes on from a model; set finetune.model as well.")
         if self.share != type(self).model_fields["share"].get_default() and not self.mix:
             raise ValueError("`share` is that of general pairs, and there are none; set finetune.mix as well.")
+        if self.vocabulary == "new" and (self.mix or self.test):
+            raise ValueError(
+                "`vocabulary` is new, so the model forgets its own languages; leave out `mix` and `test`, whose pairs "
+                "are of these."
+            )
         if len(set(self.freeze)) == 3:
             raise ValueError("`freeze` leaves nothing to train; leave out a part.")
         return self
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the run goes on with the tokenizers and languages of its model."""
+        return self.model is not None and self.vocabulary == "kept"

@@ -138,7 +138,7 @@ def prepare(
     parts = split_off(pairs, config)
     num_near_duplicates = len(parts.train.left_out)
     general: Pairs = []
-    if config.finetune.model:
+    if config.finetune.adapts:
         mixture = mix_in(parts, config, pairs)
         general = mixture.general
         parts = parts._replace(train=write_pairs(mixture.train.cleaned(), config, near=folder))

@@ -90,8 +90,8 @@ class Situation:
 
     @property
     def adapts(self) -> bool:
-        """Whether the run adapts a base model."""
-        return self.config.finetune.model is not None
+        """Whether the run adapts a base model with its vocabulary."""
+        return self.config.finetune.adapts
 
     @property
     def architecture(self) -> TransformerConfig:
@@ -283,7 +283,7 @@ def _dropout(situation: Situation) -> float:
 DECISIONS = (
     Decision(
         "size",
-        when=_is_new,
+        when=lambda situation: situation.config.finetune.model is None,
         value=lambda situation: choose_size(situation.resources),
         reason="The largest that so many pairs can fill and this machine can train; wider models learn less in the "
         "same minutes (*A wider model*).",
@@ -291,9 +291,9 @@ DECISIONS = (
     ),
     Decision(
         "size",
-        when=lambda situation: situation.adapts,
+        when=lambda situation: situation.config.finetune.model is not None,
         value=_closest_size,
-        reason="That of the model which is adapted.",
+        reason="That of the model whose weights the run begins with.",
         overrides=True,
         prepares=True,
     ),
@@ -391,10 +391,11 @@ def _summary_of_model(situation: Situation) -> str:
     """A line on the architecture, and what it follows from."""
     config, model = situation.config, situation.architecture
     layers = f"({model.num_encoder_layers} + {model.num_decoder_layers} layers of width {model.d_model})"
+    vocabulary = f"a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
     if config.finetune.model:
-        architecture = f"the layers and the vocabulary of {Path(config.finetune.model).name} {layers}"
+        kept = "the layers and the vocabulary" if config.finetune.adapts else f"{vocabulary} and the layers"
+        architecture = f"{kept} of {Path(config.finetune.model).name} {layers}"
     else:
-        vocabulary = f"a vocabulary of at most {config.tokenizer.vocab_size or 0:,}"
         architecture = f"size {config.size} {layers}, {vocabulary}"
     return f"For {situation.resources}: {architecture}."
 

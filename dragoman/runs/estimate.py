@@ -47,7 +47,7 @@ class Memory:
 def estimate(config: RunConfig) -> list[Memory]:
     """The memory of each of 1, 8 and 64 processes, on GPUs with matrix products in half precision."""
     sizes = config.tokenizer.vocab_size or 0, config.tokenizer.vocab_size or 0
-    if config.finetune.model:
+    if config.finetune.model and config.finetune.adapts:
         _, base = check_files(Path(config.finetune.model))
         sizes = base.source_vocab_size, base.target_vocab_size
     with torch.device("meta"):

@@ -18,8 +18,8 @@ FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id",
 def adopt_base_model(config: RunConfig) -> None:
     """Fill in a config with the architecture and the search of its base model.
 
-    Only dropout and the search may differ from the base model. Raises `DataError` if there is no such model, and
-    `UsageError` for settings that contradict it.
+    Only dropout and the search may differ from the base model, and the tokenizers where these are new. Raises
+    `DataError` if there is no such model, and `UsageError` for settings that contradict it.
     """
     path = Path(config.finetune.model or "")
     base_config, architecture = check_files(path)
@@ -30,20 +30,26 @@ def adopt_base_model(config: RunConfig) -> None:
                 f"model.{name}={value} contradicts {path}, where it is {fields[name]}: the base model "
                 "decides on everything but dropout; leave it out."
             )
-    refuse_new_tokenizers(config.tokenizer, path, kept=("shared", "placeholders", "symbols"))
     config.model = fields | config.model
-    source, target = (base_config[key] for key in TOKENIZERS)
-    config.tokenizer.shared = source == target
+    if config.finetune.adapts:
+        kept, remedy = ("shared", "placeholders", "symbols"), "leave it out, or set finetune.vocabulary=new"
+        refuse_new_tokenizers(config.tokenizer, path, kept=kept, remedy=remedy)
+        source, target = (base_config[key] for key in TOKENIZERS)
+        config.tokenizer.shared = source == target
+    else:
+        config.tokenizer.shared = architecture.share_embeddings
     search = decoding_defaults(path).model_dump(exclude_unset=True) | config.decoding.model_dump(exclude_unset=True)
     config.decoding = DecodingConfig.validate(search)
     RunConfig.validate(config.model_dump(mode="json"))
 
 
-def refuse_new_tokenizers(settings: TokenizerConfig, path: str | Path, *, kept: Collection[str]) -> None:
+def refuse_new_tokenizers(
+    settings: TokenizerConfig, path: str | Path, *, kept: Collection[str], remedy: str = "leave it out"
+) -> None:
     """Raise `UsageError` for a tokenizer setting, except those in `kept`: a run uses the tokenizers of `path`."""
     for name, field in type(settings).model_fields.items():
         if name not in kept and getattr(settings, name) != field.get_default():
-            raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; leave it out.")
+            raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; {remedy}.")
 
 
 def refuse_unknown_targets(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:

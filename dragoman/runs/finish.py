@@ -42,7 +42,7 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
 
     A test sentence takes as long as a validated one: beam search on all cores is as fast as greedy search on one.
     """
-    models = 2 if config.finetune.model else 1
+    models = 2 if config.finetune.adapts else 1
     translated = (len(data.test_pairs) + len(data.general_pairs)) * models
     validated = min(config.training.validate_sentences, len(data.valid_pairs))
     calibrated = min(CALIBRATED, len(data.valid_pairs))
@@ -75,7 +75,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
 
     with listener.status(f"Translating {len(data.test_pairs):,} test sentences"):
         evaluation = score(directory.path, data.test_pairs, variants=_num_varied(data, config))
-    if config.finetune.model:
+    if config.finetune.adapts:
         with listener.status("Scoring the model before and after"):
             compared = {"own after": evaluation, "own before": score(directory.base, data.test_pairs)}
             if data.general_pairs:

@@ -90,8 +90,9 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     if config.finetune.model:
         base = Path(config.finetune.model)
         adopt_base_model(config)
-        config.data.languages = config.data.languages or languages(base)
-        known_directions = directions(base)
+        if config.finetune.adapts:
+            config.data.languages = config.data.languages or languages(base)
+            known_directions = directions(base)
     bitext = open_corpora(config.data, labelled=bool(known_directions))
     held_out_parts = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     languages_were_open = not bitext.languages and not bitext.has_labels
@@ -109,7 +110,7 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         config.data.languages = _identified(bitext, list(pairs.sample(IDENTIFIED)))
         if config.data.languages:
             pairs.source_language, pairs.target_language = config.data.languages
-    if config.finetune.model:
+    if config.finetune.model and config.finetune.adapts:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, pairs.counts.pairs, pairs.counts.tokens)

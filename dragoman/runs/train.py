@@ -28,6 +28,7 @@ from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.runs.mirrored import mirrored
 from dragoman.runs.plan import resources
+from dragoman.runs.vocabulary import weights_for_vocabulary
 from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import MetricsFile, read_metrics
@@ -156,7 +157,7 @@ def _prepare_data(
     pairs: PairFile | PreparedFolder, config: RunConfig, directory: RunDirectory, listener: Listener
 ) -> None:
     """Fill the folder `run/data`, from pairs or from a folder in which they are prepared already."""
-    base_tools = _copy_base_model(config, directory) if config.finetune.model else None
+    base_tools = _copy_base_model(Path(config.finetune.model), config, directory) if config.finetune.model else None
     with listener.status("Splitting, training the tokenizer, writing token ids") as tell:
         if isinstance(pairs, PreparedFolder):
             pairs.check()
@@ -169,15 +170,20 @@ def _prepare_data(
             seal(directory.data)
 
 
-def _copy_base_model(config: RunConfig, directory: RunDirectory) -> TextTools:
-    """Copy the base model into the run, which needs it again when it is resumed; returns its tokenizers and style."""
-    base = ModelDirectory.load(Path(config.finetune.model or ""))
-    if not base.directions:  # with several directions, each source has the label of its own
+def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory) -> TextTools | None:
+    """Copy the base model into the run, which needs it again when it is resumed.
+
+    Returns its tokenizers and style if the run keeps them.
+    """
+    base = ModelDirectory.load(path)
+    if config.finetune.adapts and not base.directions:  # with several directions, each source has the label of its own
         base = base.speaking(*(config.data.languages or (None, None)))
         base.require_languages(for_good=True)
     base.save(directory.base)
-    if sketch := read_sketch(Path(config.finetune.model or "")):
+    if sketch := read_sketch(path):
         write_sketch(directory.base, sketch)
+    if not config.finetune.adapts:
+        return None
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols
     return TextTools(*base.tokenizers, base.style, base.source_language, [*base.directions])
@@ -307,8 +313,11 @@ def _initial_model(directory: RunDirectory, config: RunConfig, data: PreparedDat
         )
     )
     if config.finetune.model:
-        base = ModelDirectory.load(directory.base).model
-        copy_weights(dict(base.named_parameters()), model, origin=directory.base)
+        base = ModelDirectory.load(directory.base)
+        weights: dict[str, torch.Tensor] = dict(base.model.named_parameters())
+        if not config.finetune.adapts:
+            weights = weights_for_vocabulary(base, model, (data.source_tokenizer, data.target_tokenizer))
+        copy_weights(weights, model, origin=directory.base)
         freeze(model, config.finetune.freeze)
     return model
 
@@ -393,14 +402,14 @@ def _announce(context: RunContext, config: RunConfig, data: PreparedData, model:
         [source for source, _ in data.test_pairs],
         leaked=len(about.leaked),
         twins=len(about.twins or ()),
-        forgetful=bool(config.finetune.model) and not config.finetune.mix,
+        forgetful=config.finetune.adapts and not config.finetune.mix,
     )
     for warning in warnings:
         listener.warn(warning)
     precision = str(choose_precision(config.training.precision, choose_device())).removeprefix("torch.")
     weights = sum(parameter.numel() for parameter in model.parameters())
     times = f"{context.ranks.size} times " if context.ranks.size > 1 else ""
-    kind = "fine-tuned" if config.finetune.model else config.size
+    kind = "fine-tuned" if config.finetune.adapts else config.size
     listener.note(f"A {kind} Transformer of {weights / 1e6:.1f} M weights, {precision}, on {times}{machine()}.")
 
 

@@ -22,6 +22,8 @@ FIRST_VALIDATION = 50, 200
 epochs."""
 VALIDATION_SHARE = 0.05
 """Share of the time of training that validations may take."""
+SINCE_VALIDATION = 0.2
+"""Share of the steps so far that may have passed since the last validation when a decay begins."""
 FEWEST_STEPS = 10
 """Fewest steps from which the speed is estimated; the first ones of a command are slow."""
 TOLERANCE = 1.1
@@ -87,6 +89,15 @@ class Pacing:
     def validates(self) -> bool:
         """Whether to validate after the present step."""
         return self.progress.step % self._validate_every() == 0
+
+    def validates_before_decay(self) -> bool:
+        """Whether to validate when the decay begins, where the config leaves it open and the last one is long ago.
+
+        Halfway through a short run, this tells what the second half of its time has brought.
+        """
+        progress = self.progress
+        is_due = progress.step - progress.validated_step > SINCE_VALIDATION * progress.step
+        return self.config.validate_every is None and progress.plan.decay_from == progress.step and is_due
 
     def validated(self, seconds: float) -> None:
         """Record the duration of a validation; the first one settles how often to validate."""

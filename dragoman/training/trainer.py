@@ -167,6 +167,8 @@ class Trainer:
             if self.pacing.update_plan():
                 self.saver.save(*self.state_dict())
                 self._report("decay", last_step=progress.plan.last_step, reason=progress.plan.reason)
+                if self.pacing.validates_before_decay():
+                    self._validate_and_save()
             metrics = self.train_step()
             if metrics:
                 self.callbacks.on_event("step", metrics)

@@ -1,0 +1,80 @@
+"""The weights of a trained model for a new vocabulary: what a model of other languages can begin with.
+
+A model that has learnt one language translates another one sooner than one with random weights: Zoph et al. 2016,
+"Transfer Learning for Low-Resource Neural Machine Translation". Pieces that both vocabularies have keep their
+embeddings. A new piece begins with the mean of those of its parts.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from dragoman.model import Transformer
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+
+SOURCE_TABLE, TARGET_TABLE = "encoder.embedding.table.weight", "decoder.embedding.table.weight"
+PROJECTION, PROJECTION_BIAS = "projection.weight", "projection.bias"
+LONGEST_PART = 64
+"""Most bytes of a part of a piece."""
+
+
+def weights_for_vocabulary(
+    parent: ModelDirectory, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]
+) -> dict[str, Tensor]:
+    """All weights of `parent` by name, with a row for each piece of new `tokenizers` in the tables of `model`.
+
+    `model` has the architecture of the parent. Rows of pieces without a known part stay as they are in it.
+    """
+    sides = zip(parent.tokenizers, tokenizers, strict=True)
+    source_parts, target_parts = (parts_of_vocabulary(old, new) for old, new in sides)
+    parts_by_name = {
+        SOURCE_TABLE: source_parts,
+        TARGET_TABLE: target_parts,
+        PROJECTION: target_parts,
+        PROJECTION_BIAS: target_parts,
+    }
+    known = dict(parent.model.named_parameters())
+    weights: dict[str, Tensor] = {}
+    for name, fresh in model.named_parameters():
+        if name in parts_by_name:
+            weights[name] = _rows_of_parts(known[name].detach(), fresh.detach().clone(), parts_by_name[name])
+        else:
+            weights[name] = known[name].detach()
+    return weights
+
+
+def parts_of_vocabulary(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
+    """For each piece of `new` the ids in `old` of its parts: the piece itself if it is known; none if nothing is."""
+    known: dict[bytes, int] = {}
+    for id_, content in enumerate(old.vocabulary()):
+        known.setdefault(content, id_)
+    parts = [_parts(content, known) for content in new.vocabulary()]
+    for old_id, new_id in zip(old.special_ids, new.special_ids, strict=True):
+        parts[new_id] = [old_id]
+    return parts
+
+
+def _parts(piece: bytes, known: dict[bytes, int]) -> list[int]:
+    """The ids of the longest known parts of a piece, from left to right; bytes that are not known are skipped."""
+    parts: list[int] = []
+    position = 0
+    while position < len(piece):
+        for end in range(min(len(piece), position + LONGEST_PART), position, -1):
+            if piece[position:end] in known:
+                parts.append(known[piece[position:end]])
+                position = end
+                break
+        else:
+            position += 1
+    return parts
+
+
+def _rows_of_parts(known: Tensor, fresh: Tensor, parts: Sequence[Iterable[int]]) -> Tensor:
+    """A table, or a bias, whose rows are the means of known rows; rows without parts are those of `fresh`."""
+    for row, ids in enumerate(parts):
+        indices = torch.tensor(list(ids), dtype=torch.long)
+        if len(indices):
+            fresh[row] = known[indices].mean(dim=0)
+    return fresh
