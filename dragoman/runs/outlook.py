@@ -24,6 +24,10 @@ LESS, LEAST, MOST = 0.6, 0.2, 1.3
 """The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
 LESS_LIFTED, LEAST_LIFTED, MOST_LIFTED = 0.4, 0.05, 1.0
 """The same where the last one is measured across the decay, which lifts it."""
+EARLY = (
+    (10.0, 2.0, 0.8, 4.5), (20.0, 1.2, 0.4, 2.2),
+)  # fmt: skip
+"""The same for models whose score is still below so many points: these learn ever faster."""
 LEAST_SPREAD = 0.1
 """Least standard deviation of the times from which a slope is taken, in doublings."""
 LITTLE = 0.5
@@ -83,39 +87,51 @@ class CurvePoint:
 def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
     """What twice the minutes would bring, from the events of a run; None if it has too few validations to tell.
 
-    At a constant learning rate, a score rises by about as much with each doubling of the time, and a little less with
-    the next one. The decay at the end lifts a short run and a long one alike.
+    Scores rise slowly at first, then fast, then ever more slowly. In the last phase, at a constant learning rate, a
+    score rises by about as much with each doubling of the time, and a little less with the next one. The decay at the
+    end lifts a short run and a long one alike. In the first two phases, the gain of the last doubling is what the next
+    one is compared with.
     """
     begin_of_decay = min((event["step"] for event in events if event["event"] == "decay"), default=math.inf)
     seconds: dict[int, float] = {event["step"]: event["seconds"] for event in events if event["event"] == "step"}
-    points, last = [], None
+    points, before_decay = [], []
     for event in events:
         if event["event"] == "validation" and MAIN.validation_key in event:
             time = seconds.get(event["step"]) or _interpolated(event["step"], seconds)
             if time:
-                last = time, event[MAIN.validation_key]
-                points += [last] if event["step"] <= begin_of_decay else []
-    points = [point for point in points if point[0] >= CONSIDERED * points[-1][0]]
-    if len(points) < FEWEST_VALIDATIONS:
-        return _gain_of_few(points, last)
-    times = np.log2([time for time, _ in points])
-    scores = np.array([score for _, score in points])
+                points.append((time, event[MAIN.validation_key]))
+                before_decay += points[-1:] if event["step"] <= begin_of_decay else []
+    if not points:
+        return None
+    lifted = _gain_of_last_doubling(points)
+    for highest, expected, least, most in EARLY:
+        if points[-1][1] < highest:
+            return lifted and Gain(expected * lifted, least * lifted, most * lifted)
+    considered = [point for point in before_decay if point[0] >= CONSIDERED * before_decay[-1][0]]
+    times = np.log2([time for time, _ in considered])
+    if (
+        len(considered) < FEWEST_VALIDATIONS or times.std() < LEAST_SPREAD
+    ):  # as where validations follow each other at once
+        return lifted and Gain(LESS_LIFTED * lifted, LEAST_LIFTED * lifted, MOST_LIFTED * lifted)
+    scores = np.array([score for _, score in considered])
     spread = float(times.std())
-    if spread < LEAST_SPREAD:  # as where validations follow each other at once
-        return _gain_of_few(points, last)
     slope = float(np.mean((times - times.mean()) * (scores - scores.mean()))) / spread**2
     residuals = scores - scores.mean() - slope * (times - times.mean())
-    uncertainty = float(residuals.std()) / spread / math.sqrt(len(points))
+    uncertainty = float(residuals.std()) / spread / math.sqrt(len(considered))
     return _next(max(0.0, slope), noise=2 * uncertainty)
 
 
-def _gain_of_few(points: Sequence[tuple[float, float]], last: tuple[float, float] | None) -> Gain | None:
-    """The gain by one or two validations before the decay and the last one, which the decay has lifted."""
-    if not points or last is None or last[0] < FURTHER * points[0][0]:
+def _gain_of_last_doubling(points: Sequence[tuple[float, float]]) -> float | None:
+    """Points that the last doubling of the time brought, the decay included; None if there is no validation before."""
+    end, score = points[-1]
+    earlier = [point for point in points if end >= FURTHER * point[0]]
+    if not earlier:
         return None
-    doublings = math.log2(last[0] / points[0][0])
-    lifted = max(0.0, (last[1] - points[0][1]) / doublings)
-    return Gain(LESS_LIFTED * lifted, LEAST_LIFTED * lifted, MOST_LIFTED * lifted)
+    if end >= 2 * points[0][0]:
+        times, scores = zip(*points, strict=True)
+        return max(0.0, score - float(np.interp(end / 2, times, scores)))
+    time, before = earlier[-1]
+    return max(0.0, score - before) / math.log2(end / time)
 
 
 def gain_of_pairs(points: Sequence[CurvePoint]) -> Gain:

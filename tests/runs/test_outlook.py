@@ -20,7 +20,7 @@ from dragoman.runs.outlook import (
 from tests.small import write_pairs
 
 
-def run(*, slope: float, noise: float = 0.0, validations: int = 12, seed: int = 3) -> list[dict]:
+def run(*, slope: float, noise: float = 0.0, validations: int = 12, seed: int = 3, begin: float = 20.0) -> list[dict]:
     """Events of a run whose BLEU rises by `slope` with each doubling of the time until its decay at half-time."""
     dice = np.random.default_rng(seed)
     events: list[dict] = []
@@ -28,7 +28,7 @@ def run(*, slope: float, noise: float = 0.0, validations: int = 12, seed: int = 
         events.append({"event": "step", "step": step, "seconds": 2.0 * step, "tokens": 100 * step})
     for number in range(1, validations + 1):
         step = 50 * number
-        bleu = 20 + slope * math.log2(step) + dice.normal(scale=noise)
+        bleu = begin + slope * math.log2(step) + dice.normal(scale=noise)
         events.append({"event": "validation", "step": step, "bleu": bleu, "valid_loss": 1.0})
     return [*events, {"event": "decay", "step": 50 * validations, "last_step": 1000}]
 
@@ -54,10 +54,22 @@ def test_validations_of_the_decay_do_not_count_and_few_say_nothing() -> None:
     last = {"event": "validation", "step": 990, "bleu": 90.0, "valid_loss": 1.0}
     assert gain_of_minutes([*events, last]) == gain_of_minutes(events)
     few = gain_of_minutes([*run(slope=2.0, validations=2), last])
-    assert few.low < 1 < few.expected < few.high
+    halfway = 20 + 2 * math.log2(100) + (495 - 100) / (990 - 100) * (90 - 20 - 2 * math.log2(100))
+    assert few.expected == pytest.approx(0.4 * (90 - halfway))
+    assert 0 < few.low < few.expected < few.high
     assert gain_of_minutes(run(slope=2.0, validations=1)) is None
     assert gain_of_minutes([]) is None
-    assert gain_of_minutes(run(slope=-3.0)).expected == 0
+    assert gain_of_minutes(run(slope=-3.0, begin=60)).expected == 0
+
+
+@pytest.mark.parametrize(("score", "expected"), [(8.0, 2.0), (18.0, 1.2), (28.0, 0.4)])
+def test_a_model_that_still_learns_ever_faster_is_compared_with_its_last_doubling(score, expected) -> None:
+    events = run(slope=0.0, validations=0)
+    for step, bleu in ((250, score - 5), (500, score)):
+        events.append({"event": "validation", "step": step, "bleu": bleu, "valid_loss": 1.0})
+    gain = gain_of_minutes([*events, {"event": "decay", "step": 250, "last_step": 500}])
+    assert gain.expected == pytest.approx(5 * expected)
+    assert 0 < gain.low < gain.expected < gain.high
 
 
 def test_validations_at_the_same_time_say_nothing() -> None:
@@ -88,7 +100,7 @@ def test_sentences_name_minutes_pairs_and_points() -> None:
     assert second.startswith("Twice the pairs, of the same kind, would bring some 5 BLEU")
     assert outlook([], BEYOND + 1, 30.0) == []
     assert [usual_gain_of_pairs(pairs) for pairs in (10, 1_000, 30_000, BEYOND + 1)] == [None, 5.4, 3.2, None]
-    assert "would bring next to nothing" in outlook(run(slope=-3.0), BEYOND + 1, 30.0)[0]
+    assert "would bring next to nothing" in outlook(run(slope=-3.0, begin=60), BEYOND + 1, 30.0)[0]
     sentence = curve_sentence(points(20, 25, 30))
     assert sentence.startswith("BLEU is 20.0 with 2,000 pairs, 25.0 with 4,000 pairs, 30.0 with 8,000 pairs; ")
 
