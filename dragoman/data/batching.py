@@ -187,6 +187,11 @@ class TokenBatches:
         self.plan(0)
         return int(self.source.lengths.sum() + self.target.lengths.sum())
 
+    def usual_ratio(self) -> float:
+        """Number of target tokens for each source token in epoch 0, without begins and ends of sentences."""
+        self.plan(0)
+        return float(self.target.lengths.sum() / max(1, self.source.lengths.sum()))
+
     def first(self, number: int) -> Iterator[Batch]:
         """The first `number` batches of the current epoch. Their order is random, so they are a sample."""
         return map(self.collate, self.plan(self._planned[0] if self._planned else 0)[:number])

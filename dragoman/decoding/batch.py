@@ -166,7 +166,7 @@ class BatchWork:
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check_length(max(max(len(s.source), len(s.prefix)) for s in sentences))
-        limits = [min(length_limit(s.source) + len(s.prefix), self.max_length) for s in sentences]
+        limits = [self._most_tokens(sentence) for sentence in sentences]
         options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
         copies = config.n_best if config.sample or config.diversity else 1
         stepper = self._stepper(sentences, config, copies)
@@ -286,10 +286,20 @@ class BatchWork:
         prefixes = repeated([s.prefix for s in sentences], times)
         bans = self._bans(sentences, config, times)
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
-        if not (any(prefixes) or bans or guard):
+        floors = repeated([self._fewest_tokens(s, config) for s in sentences], times) if config.min_ratio else []
+        if not (any(prefixes) or bans or guard or floors):
             return stepper
         end, given = self.config.eos_id, self.num_given
-        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, end=end, given=given)
+        return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, floors=floors, end=end, given=given)
+
+    def _fewest_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
+        """Tokens that the translation of a sentence has at least."""
+        fewest = int((config.min_ratio or 0.0) * len(sentence.source))
+        return min(fewest, self._most_tokens(sentence) - 1)
+
+    def _most_tokens(self, sentence: Sentence) -> int:
+        """Tokens that the translation of a sentence has at most, its end included."""
+        return min(length_limit(sentence.source) + len(sentence.prefix), self.max_length)
 
     def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
         """The bans on tokens that these sentences need."""

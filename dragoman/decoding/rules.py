@@ -35,17 +35,20 @@ class RuledStepper:
         prefixes: list[list[int]],
         bans: Sequence[Ban] = (),
         guard: "RepetitionGuard | None" = None,
+        floors: Sequence[int] = (),
         end: int | None = None,
         given: int = 0,
     ):
         """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them. The first
         `given` ones, such as that of a language, are certain: their log-probability is 0.
 
-        With `end`, the id of the end of sentence, a sentence must end when the guard has banned the most probable token
+        `end` is the id of the end of sentence. With `floors`, no sentence ends before it has so many tokens. A sentence
+        must end when the guard has banned the most probable token
         of its best hypothesis, its first row, `PATIENCE` times: it would only repeat itself in other ways until the
         length limit.
         """
         self.stepper, self.bans, self.guard, self.end, self.given = stepper, bans, guard, end, given
+        self.floors = np.array(floors, np.int64)
         self.stops = np.zeros(len(prefixes), np.int64)
         """How often the guard has stopped the best hypothesis of each sentence."""
         self.sentences = np.arange(len(prefixes))
@@ -61,6 +64,11 @@ class RuledStepper:
         log_probs = self.stepper.step(tokens)
         position = self.history.shape[1]
         self.history = np.concatenate([self.history, tokens[:, None]], axis=1)
+        if self.end is not None and len(self.floors):
+            # What the guard has found to be hopeless has to end all the same.
+            too_short = (position < self.floors[self.sentences]) & (self.stops[self.sentences] < PATIENCE - 1)
+            rows = np.flatnonzero(too_short)
+            log_probs.ban(rows, np.full_like(rows, self.end))
         forced = self.prefixes[self.sentences, position] if position < self.prefixes.shape[1] else None
         if self.guard is not None:
             self._end_loops(log_probs, *_where_free(forced, *self.guard(self.history, self.sentences)))

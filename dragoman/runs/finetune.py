@@ -38,7 +38,10 @@ def adopt_base_model(config: RunConfig) -> None:
         config.tokenizer.shared = source == target
     else:
         config.tokenizer.shared = architecture.share_embeddings
-    search = decoding_defaults(path).model_dump(exclude_unset=True) | config.decoding.model_dump(exclude_unset=True)
+    of_base = decoding_defaults(path).model_dump(exclude_unset=True)
+    if not config.finetune.adapts:  # lengths are others in the tokens of another vocabulary
+        of_base = {name: value for name, value in of_base.items() if name not in ("min_ratio", "max_source_length")}
+    search = of_base | config.decoding.model_dump(exclude_unset=True)
     config.decoding = DecodingConfig.validate(search)
     RunConfig.validate(config.model_dump(mode="json"))
 

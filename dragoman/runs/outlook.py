@@ -106,13 +106,14 @@ def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
     lifted = _gain_of_last_doubling(points)
     for highest, expected, least, most in EARLY:
         if points[-1][1] < highest:
-            return lifted and Gain(expected * lifted, least * lifted, most * lifted)
+            return None if lifted is None else Gain(expected * lifted, least * lifted, most * lifted)
     considered = [point for point in before_decay if point[0] >= CONSIDERED * before_decay[-1][0]]
     times = np.log2([time for time, _ in considered])
-    if (
-        len(considered) < FEWEST_VALIDATIONS or times.std() < LEAST_SPREAD
-    ):  # as where validations follow each other at once
-        return lifted and Gain(LESS_LIFTED * lifted, LEAST_LIFTED * lifted, MOST_LIFTED * lifted)
+    # Validations may also follow each other at once.
+    if len(considered) < FEWEST_VALIDATIONS or times.std() < LEAST_SPREAD:
+        if lifted is None:
+            return None
+        return Gain(LESS_LIFTED * lifted, LEAST_LIFTED * lifted, MOST_LIFTED * lifted)
     scores = np.array([score for _, score in considered])
     spread = float(times.std())
     slope = float(np.mean((times - times.mean()) * (scores - scores.mean()))) / spread**2

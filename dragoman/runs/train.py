@@ -50,6 +50,8 @@ from dragoman.training.trainer import INTERRUPTED, INTERRUPTED_UNSAVED, Trainer,
 
 KERNEL_CACHES = 32
 """Shapes of matrix products on a CPU for which compiled kernels are kept."""
+SHORTEST = 0.6
+"""Share of the usual number of target tokens for each source token below which no translation ends."""
 SCORING_ERRORS = (OSError, ImportError, MemoryError, RuntimeError)
 """Errors of the machine while a trained model is scored, such as too little memory. The model itself is kept."""
 
@@ -238,6 +240,8 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
     # Sentences that are far longer than any validated one are translated badly.
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
+    if config.decoding.min_ratio is None and not data.about.directions:  # of several languages, each has its own
+        config.decoding.min_ratio = round(SHORTEST * data.train.usual_ratio(), 3)
     model = _initial_model(directory, config, data)
     _announce(context, config, data, model)
     resume = command_line("train", "--resume", directory.path)

@@ -222,3 +222,29 @@ def test_no_character_is_broken() -> None:
             _, banned = rule(np.array([[0, *history]]), np.array([0]))
             for id_, token in enumerate(tokens):
                 assert begins_a_text(content + token, complete=not token) == (id_ not in banned.tolist())
+
+
+@pytest.mark.parametrize("beam", [1, EVERYTHING])
+def test_no_hypothesis_ends_before_it_has_its_fewest_tokens(beam: int) -> None:
+    floors, limits = [2, 0, 1, 2], [3, 3, 3, 3]
+    table = chains(17, sentences=4)
+    stepper = RuledStepper(Chain(table), prefixes=[[]] * 4, floors=floors, end=EOS)
+    options = SearchOptions(limits, BOS, EOS)
+    found = greedy_search(stepper, options) if beam == 1 else beam_search(stepper, Beams(beam, options))
+    for chain, floor, limit, group in zip(table, floors, limits, found, strict=True):
+        everything = all_hypotheses(chain, limit, EOS, 1.0)
+        expected = [h for h in everything if len(h.tokens) >= floor]
+        assert all(len(h.tokens) >= floor for h in group)
+        if beam > 1:
+            agree(group, expected)
+
+
+def test_a_sentence_that_can_only_repeat_itself_may_end_too_soon() -> None:
+    table = torch.full((1, 40, 6, 6), -9.0)
+    table[..., 4] = -1.0  # it says 4 again and again
+    guard = RepetitionGuard([2], [99])
+    stepper = RuledStepper(Chain(table.log_softmax(-1)), prefixes=[[]], guard=guard, floors=[30], end=EOS)
+    ((hypothesis,),) = greedy_search(stepper, SearchOptions([40], BOS, EOS))
+    assert hypothesis.finished
+    assert len(hypothesis.tokens) < 10
+    assert math.isfinite(hypothesis.log_prob)
