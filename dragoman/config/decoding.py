@@ -28,6 +28,9 @@ class DecodingConfig(Section):
     stored with the model, which is 0.6 times the usual number."""
     n_best: int = Field(1, ge=1, le=1_000)
     """Translations of each sentence, best first."""
+    mbr: int = Field(0, ge=0, le=1_000)
+    """Minimum Bayes risk: also draw so many translations, and choose the one that is most like all of them and the
+    beams; 24 takes some ten times as long as beam search. 0: the most probable translation."""
     diversity: float = Field(0.0, ge=0, le=1_000)
     """Diverse beam search: each of the `n_best` has a group of beams of its own, and a token costs this much for every
     beam of an earlier group that has just taken it; 0 is ordinary beam search."""
@@ -81,6 +84,8 @@ class DecodingConfig(Section):
     def _sensible(self) -> Self:
         if self.max_copies == 1:
             raise ValueError("`max_copies` is 1, which forbids 'very very'; give 2 or more, or 0 for any number.")
+        if self.mbr and (self.sample or self.diversity):
+            raise ValueError("`mbr` draws and compares translations by itself; leave out `sample` and `diversity`.")
         if not self.sample:
             for name in ("temperature", "top_k", "top_p"):
                 if getattr(self, name) != type(self).model_fields[name].default:
@@ -111,6 +116,7 @@ class DecodingOptions(TypedDict, total=False):
     length_penalty: float
     min_ratio: float | None
     n_best: int
+    mbr: int
     diversity: float
     sample: bool
     temperature: float

@@ -19,6 +19,7 @@ from dragoman.config.elsewhere import no_attribute
 from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by_length
 from dragoman.decoding.confidence import features
+from dragoman.decoding.consensus import agreement
 from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
@@ -43,6 +44,8 @@ PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
 LOST = 0.0, 1.0
 """Confidence and probability of an edit of a sentence whose translation is empty."""
+DRAWN_AT = 0.7
+"""Temperature at which translations are drawn that are compared with each other (docs/trials.md)."""
 SHORT_PREFIX = 6
 """Characters of a prefix, each of four tokens at most, that every translation has room for."""
 File = str | PathLike[str]
@@ -335,9 +338,13 @@ class Translator(metaclass=_HintsAtOurNames):
         """The translations of units as `units` gives them, each with its prefix."""
         inputs = self._inputs(sentences, prefixes, config)
         searched = groups = self._search(inputs, config)
-        if config.n_best == 1:
-            groups = [group[:1] for group in groups]
-        ranked = self._candidates(inputs, groups, config)
+        if config.mbr:
+            ranked = self._by_agreement(inputs, groups, config)
+            # The confidence was calibrated on beams alone.
+            searched = [[best.hypothesis, *group] for (best, *_), group in zip(ranked, groups, strict=True)]
+        else:
+            groups = [group[:1] for group in groups] if config.n_best == 1 else groups
+            ranked = self._candidates(inputs, groups, config)
         if not config.sample:
             ranked = [_with_different_texts(candidates) for candidates in ranked]
         ranked = [candidates[: config.n_best] for candidates in ranked]
@@ -353,6 +360,30 @@ class Translator(metaclass=_HintsAtOurNames):
         if config.needs_confidence:
             translations = self._with_confidence(inputs, searched, translations)
         return [*map(self._checked, inputs, translations)] if config.checks else translations
+
+    def _by_agreement(
+        self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], config: DecodingConfig
+    ) -> list[list[_Candidate]]:
+        """The hypotheses of each sentence and drawn ones, those that are most like all of them first.
+
+        Drawn ones that have other placeholders than the best hypothesis do not count.
+        """
+        drawing = {"sample": True, "temperature": DRAWN_AT, "n_best": config.mbr, "mbr": 0}
+        drawn = self._search(inputs, config.model_copy(update=drawing))
+        slots = set(self.target_tokenizer.slots)
+
+        def placeholders(hypothesis: Hypothesis) -> list[int]:
+            return sorted(token for token in hypothesis.tokens if token in slots)
+
+        together = []
+        for group, more in zip(groups, drawn, strict=True):
+            wanted = placeholders(group[0])
+            together.append(group + [hypothesis for hypothesis in more if placeholders(hypothesis) == wanted])
+        ranked = []
+        for candidates in self._candidates(inputs, together, config):
+            scores = agreement([candidate.text for candidate in candidates])
+            ranked.append([candidates[index] for index in np.argsort(-scores, kind="stable")])
+        return ranked
 
     def _checked(self, item: _Input, translation: Translation) -> Translation:
         """The translation of a sentence with warnings about it; one that stays as it is needs none."""

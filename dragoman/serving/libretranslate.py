@@ -41,7 +41,7 @@ LONGEST_AUTHOR = 100
 """Characters of the name that is kept with a suggested translation."""
 LINES_AT_ONCE = 500
 """Lines of an exported translation memory that are sent at once."""
-OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "min_ratio", "max_source_length", "max_tokens"}
+OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "mbr", "min_ratio", "max_source_length", "max_tokens"}
 """Fields of `DecodingConfig` that a request may set: all but those that bound memory, and `n_best`, for which a request
 gives `alternatives`."""
 OF_DOCUMENTS = "confidence", "checks", "only_above"
