@@ -186,8 +186,9 @@ def train(
         if resume:
             config = _plan_resume(context, resume, run.settings, output).config
         else:
-            config = _plan_new(run, output).config
-            _foresee_training(config)
+            plan = _plan_new(run, output)
+            config = plan.config
+            _foresee_training(plan)
         _print_estimate(context, config)
     elif resume and not is_url(resume) and is_synthetic(Path(resume)):
         resume_synthetic(context, Path(resume), run.settings)
@@ -293,16 +294,24 @@ def _plan_resume(context: Context, source: str, settings: "Settings", output: Pa
     return PlannedRun(path, config)
 
 
-def _foresee_training(config: "RunConfig") -> None:
-    """Fill in the size of a batch, and say what the run itself will choose."""
-    from dragoman.runs.choices import usual_batch
+def _foresee_training(plan: PlannedRun) -> None:
+    """Fill in what a new run would choose, as far as that does not depend on its speed, and say what does."""
+    from dragoman.data.pair_file import PairFile
+    from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
+    from dragoman.runs.plan import resources
 
-    config.training.max_tokens = usual_batch(config)
-    config.chosen.append(
-        "Learning rate, dropout, R-Drop, label smoothing and the size of batches, here "
-        f"{config.training.max_tokens:,} target tokens, follow from how often pairs will be seen; `train` measures "
-        "its speed for that."
-    )
+    config = plan.config
+    if needs_throughput(config):
+        config.training.max_tokens = usual_batch(config)
+        config.chosen.append(
+            "Learning rate, dropout, R-Drop, label smoothing and the size of batches follow from how often pairs will "
+            "be seen; `train` measures its speed for that. The memory is that of batches of "
+            f"{config.training.max_tokens:,} target tokens without R-Drop; with it, activations are twice as many."
+        )
+    elif plan.pairs is not None:
+        counts = plan.pairs.counts
+        pairs, tokens = (counts.pairs, counts.tokens) if isinstance(plan.pairs, PairFile) else counts
+        choose_training(config, resources(pairs, tokens))
 
 
 def _print_estimate(context: Context, config: "RunConfig") -> None:

@@ -40,6 +40,10 @@ class FinetuneConfig(Section):
                 "`vocabulary` is new, so the model forgets its own languages; leave out `mix` and `test`, whose pairs "
                 "are of these."
             )
+        if self.vocabulary == "new" and "embeddings" in self.freeze:
+            raise ValueError(
+                "`freeze` would keep the embeddings of a new vocabulary from being learned; leave them out."
+            )
         if len(set(self.freeze)) == 3:
             raise ValueError("`freeze` leaves nothing to train; leave out a part.")
         return self

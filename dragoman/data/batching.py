@@ -182,16 +182,6 @@ class TokenBatches:
         for rows in self._cut(np.lexsort((self._source_lengths, self._target_lengths))):
             yield self.collate(rows)
 
-    def num_tokens(self) -> int:
-        """Number of source and target tokens in epoch 0, without begins and ends of sentences."""
-        self.plan(0)
-        return int(self.source.lengths.sum() + self.target.lengths.sum())
-
-    def usual_ratio(self) -> float:
-        """Number of target tokens for each source token in epoch 0, without begins and ends of sentences."""
-        self.plan(0)
-        return float(self.target.lengths.sum() / max(1, self.source.lengths.sum()))
-
     def first(self, number: int) -> Iterator[Batch]:
         """The first `number` batches of the current epoch. Their order is random, so they are a sample."""
         return map(self.collate, self.plan(self._planned[0] if self._planned else 0)[:number])

@@ -1,15 +1,16 @@
 """Joins training pairs into longer ones, others in each epoch, so that a model learns texts longer than its pairs.
 
 Where most pairs are short, a model that has seen them alone ends longer sentences too early. Token ids of joined
-sentences are those of their text with spaces between.
+sentences are those of their text with spaces between; sentences with symbols, around which text is another, stay alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
 from dragoman.data.batching import Sentences, Store
 from dragoman.errors import UsageError
+from dragoman.text.scripts import unspaced_language
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 MOST_JOINED = 3
@@ -19,37 +20,47 @@ MOST_JOINED = 3
 class JoinedSentences:
     """Sentences of which some are followed by others, with the token ids `separator` between.
 
-    Row i of `parts` has the numbers of sentence i and of those that follow it; -1 stands for none.
+    `rows` are the indices of those that are, in rising order, and each row of `others` has the indices of the sentences
+    that follow; -1 stands for none.
     """
 
-    def __init__(self, sentences: Sentences, parts: np.ndarray, separator: Sequence[int]):
-        self.sentences, self.parts = sentences, parts
+    def __init__(self, sentences: Sentences, rows: np.ndarray, others: np.ndarray, separator: Sequence[int]):
+        self.sentences, self.rows, self.others = sentences, rows, others
         self.separator = np.array(separator, np.uint32)
-        self._is_joined = parts[:, 1] >= 0
-        self.lengths = lengths_of_parts(sentences.lengths, parts, separator).sum(axis=1)
+        self.lengths = sentences.lengths.copy()
+        self.lengths[rows] += added_lengths(self.lengths, others, separator).sum(axis=1)
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self.sentences)
 
     def __getitem__(self, index: int) -> np.ndarray:
         """The token ids of one sentence and of those that follow it."""
-        if not self._is_joined[index]:
+        place = int(np.searchsorted(self.rows, index))
+        if place == len(self.rows) or self.rows[place] != index:
             return self.sentences[index]
-        first, *others = (self.sentences[part] for part in self.parts[index].tolist() if part >= 0)
-        return np.concatenate([first, *(ids for other in others for ids in (self.separator, other))])
+        others = [self.sentences[other] for other in self.others[place].tolist() if other >= 0]
+        return np.concatenate([self.sentences[index], *(ids for other in others for ids in (self.separator, other))])
 
 
 class JoinedStores:
     """The sources and the targets of pairs, of which a `share` is followed by up to `MOST_JOINED` others.
 
     Others are drawn in each epoch, by `seed`. No side gets more than `limit` tokens by joining. `separators` are the
-    token ids between sentences on each side. `sides` are two stores whose `epoch` gives the joined sentences.
+    token ids between sentences on each side. Pairs with one of the `symbols` of a side, such as slots for placeholders,
+    which are numbered in each sentence, stay alone. `sides` are two stores whose `epoch` gives the joined sentences.
     """
 
     def __init__(
-        self, stores: Sequence[Store], separators: Sequence[Sequence[int]], *, share: float, seed: int, limit: int
+        self,
+        stores: Sequence[Store],
+        separators: Sequence[Sequence[int]],
+        *,
+        share: float,
+        seed: int,
+        limit: int,
+        symbols: Sequence[Collection[int]] = ((), ()),
     ):
-        self.stores, self.separators = stores, separators
+        self.stores, self.separators, self.symbols = stores, separators, symbols
         self.share, self.seed, self.limit = share, seed, limit
         self.sides = [JoinedStore(self, side) for side in range(len(stores))]
         self._opened: tuple[int, list[JoinedSentences]] | None = None
@@ -58,25 +69,27 @@ class JoinedStores:
         """Both sides of the pairs of an epoch."""
         if self._opened is None or self._opened[0] != number:
             sides = [store.epoch(number) for store in self.stores]
-            parts = self._drawn(number, [side.lengths for side in sides])
-            opened = [JoinedSentences(side, parts, ids) for side, ids in zip(sides, self.separators, strict=True)]
+            rows, others = self._drawn(number, sides)
+            opened = [
+                JoinedSentences(side, rows, others, ids) for side, ids in zip(sides, self.separators, strict=True)
+            ]
             self._opened = number, opened
         return self._opened[1]
 
-    def _drawn(self, number: int, lengths: Sequence[np.ndarray]) -> np.ndarray:
-        """The parts of each pair, without those that would make a side too long."""
+    def _drawn(self, number: int, sides: Sequence[Sentences]) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs that others follow, and these, without those that would make a side too long."""
         rng = np.random.default_rng((self.seed, number, MOST_JOINED))
-        count = len(lengths[0])
-        others = rng.integers(0, count, (count, MOST_JOINED))
-        how_many = np.where(rng.random(count) < self.share, rng.integers(1, MOST_JOINED + 1, count), 0)
-        others[np.arange(MOST_JOINED) >= how_many[:, None]] = -1
-        parts = np.column_stack([np.arange(count), others])
-        fits = np.ones(parts.shape, bool)
-        for side, separator in zip(lengths, self.separators, strict=True):
-            fits &= lengths_of_parts(side, parts, separator).cumsum(axis=1) <= self.limit
-        fits[:, 0] = True
-        parts[~fits] = -1
-        return parts
+        is_plain = ~(holds(sides[0], self.symbols[0]) | holds(sides[1], self.symbols[1]))
+        rows = np.flatnonzero((rng.random(len(is_plain)) < self.share) & is_plain)
+        others = rng.integers(0, len(is_plain), (len(rows), MOST_JOINED))
+        how_many = rng.integers(1, MOST_JOINED + 1, len(rows))
+        fits = (np.arange(MOST_JOINED) < how_many[:, None]) & is_plain[others]
+        for side, separator in zip(sides, self.separators, strict=True):
+            lengths = side.lengths
+            added = np.where(fits, added_lengths(lengths, others, separator), 0)
+            fits &= lengths[rows, None] + added.cumsum(axis=1) <= self.limit
+        others[~fits] = -1
+        return rows, others
 
 
 class JoinedStore:
@@ -93,11 +106,17 @@ class JoinedStore:
         return self.stores.epoch(number)[self.side]
 
 
-def lengths_of_parts(lengths: np.ndarray, parts: np.ndarray, separator: Sequence[int]) -> np.ndarray:
-    """Number of tokens of each part, with the separator before all but the first; 0 where there is none."""
-    sizes = lengths[parts]
-    sizes[:, 1:] += len(separator)
-    return np.where(parts >= 0, sizes, 0)
+def added_lengths(lengths: np.ndarray, others: np.ndarray, separator: Sequence[int]) -> np.ndarray:
+    """Number of tokens that each of the others adds, with the separator before it; 0 where there is none."""
+    return np.where(others >= 0, lengths[others] + len(separator), 0)
+
+
+def holds(sentences: Sentences, symbols: Collection[int]) -> np.ndarray:
+    """Whether each sentence has one of these token ids."""
+    if not symbols:
+        return np.zeros(len(sentences), bool)
+    counts = np.append(0, np.isin(sentences.ids, list(symbols)).cumsum())[sentences.ends]
+    return np.diff(counts, prepend=0) > 0
 
 
 def between(tokenizer: Tokenizer) -> list[int]:
@@ -107,9 +126,16 @@ def between(tokenizer: Tokenizer) -> list[int]:
 
 
 def refuse_begins(tokenizer: Tokenizer) -> None:
-    """Raise `UsageError` for a tokenizer of sources that begin with a token of a language."""
-    if tokenizer.targets:
+    """Raise `UsageError` for a tokenizer whose texts begin or end with a token of their language."""
+    if tokenizer.targets or tokenizer.encode(""):
         raise UsageError(
-            "training.joined is for models of one target language: sources of several begin with a token of it, which "
-            "cannot stand in the middle. Leave it out."
+            "training.joined is for models of one pair of languages that are trained here: texts of others begin or "
+            "end with a token of their language, which cannot stand in the middle. Leave it out."
         )
+
+
+def refuse_unspaced(languages: Iterable[str | None]) -> None:
+    """Raise `UsageError` for a language whose sentences no space separates."""
+    for language in languages:
+        if language and unspaced_language(language, []):
+            raise UsageError(f"training.joined puts spaces between sentences, and {language} has none; leave it out.")

@@ -4,13 +4,13 @@ import json
 import random
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, compress
 from pathlib import Path
 from typing import Self
 
 from dragoman.config.run import RunConfig
-from dragoman.data.batching import TokenBatches, TokenStore
+from dragoman.data.batching import Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.corpora import open_held_out
 from dragoman.data.encoding import Encoder, TextTools, masked
@@ -68,6 +68,8 @@ class PreparedData:
     target_tokenizer: Tokenizer
     style: SourceStyle
     train: TokenBatches
+    train_stores: tuple[Store, ...]
+    """Sources and targets of the training pairs, before any are joined."""
     valid: TokenBatches
     valid_pairs: Pairs
     test_pairs: Pairs
@@ -88,17 +90,19 @@ class PreparedData:
             seed=config.seed,
             special=(target.special_ids, source.closing),
         )
-        train_stores = training_stores(folder, tools.tokenizers, config)
+        stores = train_stores = training_stores(folder, tools.tokenizers, config)
         if config.training.joined:
-            refuse_begins(source)
-            train_stores = JoinedStores(
+            for tokenizer in tools.tokenizers:
+                refuse_begins(tokenizer)
+            stores = JoinedStores(
                 train_stores,
                 [between(tokenizer) for tokenizer in tools.tokenizers],
                 share=config.training.joined,
                 seed=config.seed,
                 limit=config.data.max_length,
+                symbols=[tokenizer.symbol_ids for tokenizer in tools.tokenizers],
             ).sides
-        train = batches(*train_stores)
+        train = batches(*stores)
         if config.training.soft_targets:
             train.soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)
         return cls(
@@ -106,6 +110,7 @@ class PreparedData:
             target_tokenizer=target,
             style=tools.style,
             train=train,
+            train_stores=train_stores,
             valid=batches(TokenStore(folder / "valid-source"), TokenStore(folder / "valid-target")),
             valid_pairs=_read_pairs(folder / "valid.json"),
             test_pairs=_read_pairs(folder / "test.json"),
@@ -113,6 +118,12 @@ class PreparedData:
             about=DataFacts(**json.loads((folder / "about.json").read_bytes())),
             sketch=_read_sketch(folder / SKETCH),
         )
+
+    @cached_property
+    def train_tokens(self) -> tuple[int, int]:
+        """Number of source and of target tokens of the training pairs, without begins and ends of sentences."""
+        source, target = (int(store.epoch(0).lengths.sum()) for store in self.train_stores)
+        return source, target
 
 
 def _read_sketch(file: Path) -> Sketch | None:

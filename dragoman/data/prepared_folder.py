@@ -72,7 +72,7 @@ class PreparedFolder:
         origin = self.origin or {}
         prepared = load_config(parse_yaml(content_in(self.path, CONFIG, remedy=AGAIN).decode()), {})
         if given.finetune.model:
-            raise UsageError(f"--finetune reads pairs with the vocabulary of its model; give pairs, not {self.path}.")
+            raise UsageError(f"--finetune prepares pairs as its model needs them; give pairs, not {self.path}.")
         if differing := self._differing_setting(given, prepared, origin):
             raise UsageError(
                 f"{self.path} was prepared with another `{differing}`; leave it out, or prepare another folder with it."

@@ -42,10 +42,9 @@ class RuledStepper:
         """`prefixes` holds the tokens that each sentence begins with, perhaps none; no ban applies to them. The first
         `given` ones, such as that of a language, are certain: their log-probability is 0.
 
-        `end` is the id of the end of sentence. With `floors`, no sentence ends before it has so many tokens. A sentence
-        must end when the guard has banned the most probable token
+        With `end`, the id of the end of sentence, a sentence must end when the guard has banned the most probable token
         of its best hypothesis, its first row, `PATIENCE` times: it would only repeat itself in other ways until the
-        length limit.
+        length limit. With `floors` as well, no other sentence ends before it has so many tokens.
         """
         self.stepper, self.bans, self.guard, self.end, self.given = stepper, bans, guard, end, given
         self.floors = np.array(floors, np.int64)

@@ -122,10 +122,10 @@ def evaluate_pairs(
         seconds = time.perf_counter() - started
         varied: list[VariantScore] = []
         if variants:
+            by_sentence = search.alone(split=True)  # as `translate` and servers do
             varied = score_variants(
-                lambda texts: [translation.text for translation in translator.translate(texts, search)],
+                lambda texts: [translation.text for translation in translator.translate(texts, by_sentence)],
                 pairs[:variants],
-                translations[:variants],
                 target_language=first.target_language,
             )
     unlabelled = [without_label(source) for source in sources]

@@ -31,19 +31,19 @@ class VariantScore:
 def score_variants(
     translate: Callable[[list[str]], list[str]],
     pairs: Sequence[Pair],
-    translations: Sequence[str],
     *,
     target_language: str | None = None,
 ) -> list[VariantScore]:
-    """Translate `pairs` in all variants, and score them beside the `translations` of the pairs as they are.
+    """Translate `pairs` as they are and in all variants, and score both.
 
-    These are varied like references: a translation without its final mark is the best that can be expected of a source
-    without its own.
+    Translations of the pairs as they are get varied like references: one without its final mark is the best that can be
+    expected of a source without its own.
     """
     references = [target for _, target in pairs]
     language = unspaced_language(target_language, references)
     space = "" if language else " "
     sources = [source for source, _ in pairs]
+    translations = translate(sources)
     ideals = {variant.name: variant for variant in varied(list(zip(sources, translations, strict=True)), space=space)}
 
     def score(variant: VariedPairs, texts: Sequence[str]) -> Score:

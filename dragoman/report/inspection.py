@@ -158,7 +158,8 @@ def inspect_translation(
     text = _clean(text, "text")
     target = _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
-    search_config = DecodingConfig.validate({"beam_size": beam_size, "length_penalty": length_penalty})
+    options = {"beam_size": beam_size, "length_penalty": length_penalty, "min_ratio": model.decoding.min_ratio}
+    search_config = DecodingConfig.validate(options)
     search = _search(model, source_ids[:-1], search_config)
     if not given:
         best = search.hypotheses[0]

@@ -124,13 +124,15 @@ def evaluate(
     languages: tuple[str | None, str | None] = (None, None),
     precision: str = "auto",
     workers: int = 1,
+    variants: int = 0,
     **options: Unpack[DecodingOptions],
 ) -> Evaluation:
     """Score a model, or several together, on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed.
 
         dragoman.evaluate("runs/en-fr", [("The red house is old.", "La maison rouge est vieille.")])
 
-    `pairs` are as those of `train`, and `options` those of `Translator.translate`, such as `beam_size`.
+    `pairs` are as those of `train`, and `options` those of `Translator.translate`, such as `beam_size`. With
+    `variants`, the first so many pairs are also scored as people type them (`Evaluation.variants`).
     """
     from dragoman.storage.validate import check_languages, decoding_defaults
 
@@ -142,7 +144,9 @@ def evaluate(
         wanted = check_languages(paths[0], *languages, required=False)
         bitext = as_read_by(paths[0], Bitext.open(*files, languages=languages_for(paths[0], wanted)), wanted)
         loaded = load_models(paths, languages=languages)
-        return evaluate_pairs(loaded, list(bitext), search=search, precision=precision, workers=workers)
+        return evaluate_pairs(
+            loaded, list(bitext), search=search, precision=precision, workers=workers, variants=variants
+        )
 
 
 def _tree(settings: Mapping[str, Any]) -> Settings:

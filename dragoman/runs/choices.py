@@ -81,7 +81,7 @@ class Situation:
     config: RunConfig
     resources: Resources
     base: TransformerConfig | None = None
-    """Architecture of the base model, if the run adapts one and it is known."""
+    """Architecture of the model whose weights the run begins with, if there is one."""
     given: dict[str, Any] = field(init=False)
     """Settings of the recipe and the user, as a tree."""
 
@@ -141,8 +141,8 @@ class Decision:
     """Reason for the choice, for people. "What follows" in docs/trials.md has the measurements behind it."""
     overrides: bool = False
     """Whether the rule applies also if recipe or user have set the setting."""
-    prepares: bool = False
-    """Whether pairs are prepared by it, so that it is made before the number of their tokens is known."""
+    is_early: bool = False
+    """Whether it is made before pairs are prepared: because that depends on it, or the measuring of speed does."""
 
 
 def choose(config: RunConfig, resources: Resources) -> None:
@@ -151,7 +151,7 @@ def choose(config: RunConfig, resources: Resources) -> None:
     The description is in `config.chosen`.
     """
     situation = Situation(config, resources)
-    _decide(situation, [decision for decision in DECISIONS if decision.prepares])
+    _decide(situation, [decision for decision in DECISIONS if decision.is_early])
     config.chosen = [_summary_of_model(situation)]
 
 
@@ -161,7 +161,7 @@ def choose_training(config: RunConfig, resources: Resources, architecture: Trans
     `resources` have a throughput if `needs_throughput`. `architecture` is that of the base model, if there is one.
     """
     situation = Situation(config, resources, architecture)
-    _decide(situation, [decision for decision in DECISIONS if not decision.prepares])
+    _decide(situation, [decision for decision in DECISIONS if not decision.is_early])
     config.chosen += _summary_of_training(situation)
 
 
@@ -287,7 +287,7 @@ DECISIONS = (
         value=lambda situation: choose_size(situation.resources),
         reason="The largest that so many pairs can fill and this machine can train; wider models learn less in the "
         "same minutes (*A wider model*).",
-        prepares=True,
+        is_early=True,
     ),
     Decision(
         "size",
@@ -295,14 +295,14 @@ DECISIONS = (
         value=_closest_size,
         reason="That of the model whose weights the run begins with.",
         overrides=True,
-        prepares=True,
+        is_early=True,
     ),
     Decision(
         "model.positions",
         when=_can_be_rotary,
         value=lambda _: "rotary",
         reason="They teach the order of words in far fewer steps, 2.5 BLEU or more (*Rotary positions*).",
-        prepares=True,
+        is_early=True,
     ),
     Decision(
         "tokenizer.vocab_size",
@@ -310,7 +310,7 @@ DECISIONS = (
         value=_vocab_size,
         reason="Fewer pairs show fewer words often enough; a vocabulary of words lacks what it does not have (*The "
         "vocabulary*).",
-        prepares=True,
+        is_early=True,
     ),
     Decision(
         "training.max_epochs",
@@ -318,7 +318,7 @@ DECISIONS = (
         value=lambda _: EPOCHS_TO_ADAPT,
         reason="More epochs on so few pairs teach little, and what the model knew is forgotten (*Adapting to very few "
         "pairs*).",
-        prepares=True,
+        is_early=True,
     ),
     Decision(
         "training.max_tokens",

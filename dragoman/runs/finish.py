@@ -53,7 +53,8 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
 def _num_varied(data: PreparedData, config: RunConfig) -> int:
     """Number of test pairs of which variants are scored; none where there is little time, or too few pairs."""
     has_time = (config.training.max_minutes or math.inf) >= LONG_RUN
-    return VARIED if has_time and len(data.test_pairs) >= VARIED else 0
+    is_part_of_curve = config.data.share < 1
+    return VARIED if has_time and not is_part_of_curve and len(data.test_pairs) >= VARIED else 0
 
 
 def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, listener: Listener) -> Evaluation:
@@ -96,25 +97,27 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
         evaluation = replace(evaluation, by_twins=parts(data.about.twins, names=("twins", "unlike")))
     languages = data.about.source_language, data.about.target_language
     events = list(read_metrics(directory.metrics))
-    evaluation = with_remarks(evaluation, data.test_pairs, _sketch(directory, data), languages, _training(events, data))
+    evaluation = with_remarks(
+        evaluation, data.test_pairs, _sketch(directory, config, data), languages, _training(events, data)
+    )
     return replace(evaluation, outlook=outlook(events, data.about.train_pairs, evaluation.scores[MAIN.name].value))
 
 
 def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:
     """What the remarks about a run need to know of its training."""
     seen = max((event["tokens"] for event in events if event["event"] == "step"), default=0)
-    tokens = data.train.num_tokens()
+    tokens = sum(data.train_tokens)
     gain = gain_of_minutes(events)
     is_rising = gain is not None and gain.low > CLEAR_GAIN
     return Training(data.about.train_pairs, seen / max(1, tokens) if seen else None, is_rising=is_rising)
 
 
-def _sketch(directory: RunDirectory, data: PreparedData) -> Sketch | None:
+def _sketch(directory: RunDirectory, config: RunConfig, data: PreparedData) -> Sketch | None:
     """The sketch of what the kept model was trained on, that of its base model included.
 
     None if a part of it is not known, since a sketch without it would call sentences new that are not.
     """
-    if not directory.base.exists() or data.sketch is None:
+    if not config.finetune.adapts or data.sketch is None:
         return data.sketch
     base = read_sketch(directory.base)
     return data.sketch.after(base) if base else None
@@ -150,7 +153,7 @@ def describe(
         # A resumed run may have other settings than the one that kept the model.
         if decoding_defaults(directory.path) != config.decoding.model_copy(update={"max_tokens": None}):
             replace(ModelDirectory.load(directory.path), decoding=config.decoding).save(directory.path)
-    sketch = _sketch(directory, data)
+    sketch = _sketch(directory, config, data)
     with described("The sketch of the training pairs"):
         if sketch:
             write_sketch(directory.path, sketch)

@@ -106,7 +106,7 @@ def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
     lifted = _gain_of_last_doubling(points)
     for highest, expected, least, most in EARLY:
         if points[-1][1] < highest:
-            return None if lifted is None else Gain(expected * lifted, least * lifted, most * lifted)
+            return Gain(expected * lifted, least * lifted, most * lifted) if lifted else None
     considered = [point for point in before_decay if point[0] >= CONSIDERED * before_decay[-1][0]]
     times = np.log2([time for time, _ in considered])
     # Validations may also follow each other at once.
@@ -136,13 +136,19 @@ def _gain_of_last_doubling(points: Sequence[tuple[float, float]]) -> float | Non
 
 
 def gain_of_pairs(points: Sequence[CurvePoint]) -> Gain:
-    """What twice the pairs would bring, from models of a quarter, a half and all of them."""
+    """What twice the pairs would bring, from models of a quarter, a half and all of them.
+
+    As with minutes, models with low scores still learn ever faster.
+    """
     quarter, half, whole = points
     last = max(0.0, whole.score - half.score)
+    noise = math.hypot(whole.noise, half.noise)
+    for highest, expected, least, most in EARLY:
+        if whole.score < highest and last:
+            return Gain(expected * last, max(0.0, least * last - noise), most * last + noise)
     before = max(0.0, half.score - quarter.score)
     # Where gains shrink from one doubling to the next, they go on to do so.
     ratio = min(1.0, last / before) if before else 1.0
-    noise = math.hypot(whole.noise, half.noise)
     gain = _next(last, noise=noise)
     return Gain(gain.expected * max(0.5, ratio), gain.low * max(0.5, ratio), gain.high)
 

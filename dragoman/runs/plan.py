@@ -11,6 +11,7 @@ from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import Settings, merged, spelled
 from dragoman.data.bitext import Bitext, CleanedBitext, OpenedBitext
 from dragoman.data.corpora import open_corpora, open_held_out
+from dragoman.data.joining import refuse_unspaced
 from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
@@ -73,6 +74,8 @@ def _plan_prepared(config: RunConfig, folder: PreparedFolder) -> RunConfig:
     if not (folder.path / MANIFEST).is_file():
         raise DataError(f"{folder.path} is not prepared completely; type its `dragoman data prepare` again.")
     config = folder.settle(config)
+    if config.training.joined:
+        refuse_unspaced(config.data.languages or ())
     _choose(config, *folder.counts)
     config.chosen += describe_occurrences(folder.occurrences)
     if folder.languages_were_open:
@@ -110,6 +113,8 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         config.data.languages = _identified(bitext, list(pairs.sample(IDENTIFIED)))
         if config.data.languages:
             pairs.source_language, pairs.target_language = config.data.languages
+    if config.training.joined:
+        refuse_unspaced(config.data.languages or pairs.languages or ())
     if config.finetune.model and config.finetune.adapts:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)

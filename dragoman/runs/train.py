@@ -207,11 +207,11 @@ def _choose_training(config: RunConfig, directory: RunDirectory, context: RunCon
     measured = config.model_copy(deep=True)
     measured.training.max_tokens = usual_batch(config)
     data = PreparedData.open(directory.data, measured)
-    run_resources = resources(data.about.train_pairs, data.train.num_tokens())
+    run_resources = resources(data.about.train_pairs, sum(data.train_tokens))
     if needs_throughput(config):
         with context.listener.status("Measuring the speed of a few steps"):
             model = _initial_model(directory, measured, data).to(choose_device())
-            throughput = context.ranks.size * measure_throughput(model, data.train, measured.training)
+            throughput = measure_throughput(model, data.train, measured.training, ranks=context.ranks.size)
         spent = time.monotonic() - context.started
         run_resources = replace(run_resources, throughput=throughput, spent=spent)
     base = ModelDirectory.load(directory.base).model.config if config.finetune.model else None
@@ -241,7 +241,8 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
     if config.decoding.min_ratio is None and not data.about.directions:  # of several languages, each has its own
-        config.decoding.min_ratio = round(SHORTEST * data.train.usual_ratio(), 3)
+        source_tokens, target_tokens = data.train_tokens
+        config.decoding.min_ratio = round(SHORTEST * target_tokens / max(1, source_tokens), 3)
     model = _initial_model(directory, config, data)
     _announce(context, config, data, model)
     resume = command_line("train", "--resume", directory.path)

@@ -24,6 +24,7 @@ ADDRESSES = "https://example.org/a7", "www.example.com/en/12", "info@example.org
 JOINED, MOST_JOINED = "joined", 4
 """Name of the variant with several pairs in one line, and the most of them."""
 _WORD = re.compile(r"[^\W\d_]+")
+_APOSTROPHED = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？।…]+$")
 _MARKS = {"'": "’", " - ": " – ", "...": "…"}
 
@@ -98,7 +99,7 @@ def capitals(source: str, target: str, rng: random.Random) -> Pair:
 
 def title(source: str, target: str, rng: random.Random) -> Pair:
     """The First Letter Of Each Word in Capitals."""
-    return _WORD.sub(_capitalised, source), _WORD.sub(_capitalised, target)
+    return _APOSTROPHED.sub(_capitalised, source), _APOSTROPHED.sub(_capitalised, target)
 
 
 def lower(source: str, target: str, rng: random.Random) -> Pair:

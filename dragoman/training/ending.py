@@ -26,7 +26,7 @@ class Plan:
 
 
 def steps_in(epochs: int, config: TrainingConfig, batches: TokenBatches) -> int:
-    """Steps in this many epochs. Every epoch has as many batches, because only the order of the pairs changes."""
+    """Steps in this many epochs. Every epoch has as many batches, or nearly so where its tokens differ."""
     return math.ceil(epochs * len(batches.plan(0)) / config.accumulate)
 
 

@@ -109,6 +109,12 @@ class Pacing:
         progress.validation_seconds = seconds
         # The time of validations does not count as that of steps.
         self._latest = Moment(self._latest.seconds + seconds, self._latest.step)
+        if plan.last_step and plan.decay_from == progress.step:
+            # The decay was planned before there was this validation.
+            since = Moment(self._first.seconds + seconds, self._first.step)
+            possible = self._steps_in(self._seconds_left(), since)
+            if math.isfinite(possible):
+                plan.last_step = min(plan.last_step, progress.step + max(1, int(possible)))
 
     def update_plan(self) -> bool:
         """Begin the decay of `wsd` in time, or move its end if the speed has changed; returns whether it did."""

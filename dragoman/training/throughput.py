@@ -16,7 +16,7 @@ from dragoman.data.batching import Position, TokenBatches
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
 from dragoman.system.device import choose_precision
-from dragoman.training.executors import TOKENS_PER_COPY, Executor, build_executor
+from dragoman.training.executors import TOKENS_PER_COPY, Executor, build_executor, out_of_memory
 from dragoman.training.optimizer import build_optimizer
 
 SECONDS = 3.0
@@ -30,37 +30,43 @@ def measure_throughput(
     batches: TokenBatches,
     config: TrainingConfig,
     *,
+    ranks: int = 1,
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Source and target tokens that training steps take in a second on this machine, or 0 if none fits in memory.
+    """Source and target tokens that `ranks` such processes train on in a second, or 0 if a step does not fit in memory.
 
-    The weights of `model` change. Gradients are those of the first batches of the run, without R-Drop. On a CPU parts
-    of these batches suffice, since the time of a gradient grows with its tokens, and that of an update does not.
+    The weights of `model` change. Gradients are those of the first batches of the run, each process with its share of
+    them; how long the processes wait for each other is not measured. On a CPU parts of these batches suffice: the time
+    of a gradient is proportional to its tokens, and that of an update does not depend on them.
     """
     device = next(model.parameters()).device
-    options = LossOptions(pad_id=model.config.pad_id, smoothing=config.label_smoothing)
-    precision = choose_precision(config.precision, device)
-    executor = build_executor(model, precision, options, max_tokens=config.max_tokens)
-    optimizer = build_optimizer(model, config)
+    options = LossOptions(
+        pad_id=model.config.pad_id,
+        smoothing=config.label_smoothing,
+        r_drop=config.r_drop,
+        soft_targets=config.soft_targets,
+    )
+    share = max(1, config.max_tokens // ranks)
+    executor = build_executor(model, choose_precision(config.precision, device), options, max_tokens=share)
+    largest = share if device.type == "cuda" else min(share, TOKENS_PER_COPY * torch.get_num_threads())
     try:
-        gradient_throughput = _gradient_throughput(executor, batches, _largest_part(device), seconds, clock)
-        update_seconds = _update_seconds(optimizer, device, clock)
+        gradient_throughput = _gradient_throughput(executor, batches, largest, seconds, clock)
+        update_seconds = _update_seconds(build_optimizer(model, config), device, clock)
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        return 0.0
     finally:
         executor.close()
     if not gradient_throughput:
         return 0.0
     tokens_of_step = 2.0 * config.max_tokens * config.accumulate  # the target's, and about as many of the source
-    return tokens_of_step / (tokens_of_step / gradient_throughput + update_seconds)
-
-
-def _largest_part(device: torch.device) -> float:
-    """Most target tokens of a measured batch."""
-    return math.inf if device.type == "cuda" else TOKENS_PER_COPY * torch.get_num_threads()
+    return tokens_of_step / (tokens_of_step / (ranks * gradient_throughput) + update_seconds)
 
 
 def _gradient_throughput(
-    executor: Executor, batches: TokenBatches, largest: float, seconds: float, clock: Callable[[], float]
+    executor: Executor, batches: TokenBatches, largest: int, seconds: float, clock: Callable[[], float]
 ) -> float:
     """Tokens whose gradients are computed in a second."""
     position = Position()
@@ -79,10 +85,10 @@ def _gradient_throughput(
             return tokens / elapsed
 
 
-def _part(batches: TokenBatches, rows: np.ndarray, largest: float) -> np.ndarray:
+def _part(batches: TokenBatches, rows: np.ndarray, largest: int) -> np.ndarray:
     """As many of the rows of a batch as have at most `largest` target tokens, padding included; at least one."""
     longest = max(len(batches.target[row]) + 1 for row in rows.tolist())
-    return rows[: max(1, int(min(largest, longest * len(rows))) // longest)]
+    return rows[: max(1, largest // longest)]
 
 
 def _update_seconds(optimizer: torch.optim.Optimizer, device: torch.device, clock: Callable[[], float]) -> float:

@@ -165,10 +165,12 @@ class Trainer:
                 self._validate_and_save()  # this may roll back, and then steps are left
                 continue
             if self.pacing.update_plan():
-                self.saver.save(*self.state_dict())
-                self._report("decay", last_step=progress.plan.last_step, reason=progress.plan.reason)
                 if self.pacing.validates_before_decay():
-                    self._validate_and_save()
+                    self._validate_and_save()  # this may roll back, and then nothing is planned any more
+                else:
+                    self.saver.save(*self.state_dict())
+                if progress.plan.last_step:
+                    self._report("decay", last_step=progress.plan.last_step, reason=progress.plan.reason)
             metrics = self.train_step()
             if metrics:
                 self.callbacks.on_event("step", metrics)

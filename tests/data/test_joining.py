@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.batching import Position, TokenBatches, TokenStore
-from dragoman.data.joining import MOST_JOINED, JoinedSentences, JoinedStores, between, refuse_begins
+from dragoman.data.joining import MOST_JOINED, JoinedSentences, JoinedStores, between, refuse_begins, refuse_unspaced
 from dragoman.errors import UsageError
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -75,7 +75,6 @@ def test_batches_hold_every_pair_once_whatever_follows_it(stores: list[TokenStor
         assert sorted(rows.tolist()) == list(range(COUNT))
     batch = batches.next(Position(epoch=1))
     assert batch.labels.numel() <= 90
-    assert batches.num_tokens() == sum(side.lengths.sum() for side in joined(stores, share=0.5).epoch(0))
 
 
 def test_token_ids_of_joined_sentences_are_those_of_their_text(tmp_path: Path) -> None:
@@ -84,9 +83,10 @@ def test_token_ids_of_joined_sentences_are_those_of_their_text(tmp_path: Path) -
         tokenizer = Tokenizer.train(texts * 3, vocab_size=400, kind=kind)
         path = tmp_path / kind
         TokenStore.write([path], [[tokenizer.encode(text)] for text in texts])
-        store, parts = TokenStore(path), np.array([[0, 2, 3, 1], [1, -1, -1, -1], [2, 0, -1, -1], [3, 3, 3, -1]])
-        sentences = JoinedSentences(store.epoch(0), parts, between(tokenizer))
-        wanted = [" ".join(texts[part] for part in row if part >= 0) for row in parts]
+        rows, others = np.array([0, 2, 3]), np.array([[2, 3, 1], [0, -1, -1], [3, 3, -1]])
+        sentences = JoinedSentences(TokenStore(path).epoch(0), rows, others, between(tokenizer))
+        parts = [[0, 2, 3, 1], [1], [2, 0], [3, 3, 3]]
+        wanted = [" ".join(texts[part] for part in row) for row in parts]
         assert [sentences[row].tolist() for row in range(4)] == [tokenizer.encode(text) for text in wanted], kind
         assert sentences.lengths.tolist() == [len(tokenizer.encode(text)) for text in wanted]
 
@@ -94,5 +94,22 @@ def test_token_ids_of_joined_sentences_are_those_of_their_text(tmp_path: Path) -
 def test_sources_that_begin_with_a_language_are_not_joined() -> None:
     tokenizer = Tokenizer.train(["a b c"] * 3, vocab_size=300, kind="bpe")
     refuse_begins(tokenizer)
-    with pytest.raises(UsageError, match="one target language"):
+    with pytest.raises(UsageError, match="one pair of languages"):
         refuse_begins(tokenizer.with_targets(["fr", "de"]))
+
+
+def test_pairs_with_symbols_stay_alone(stores: list[TokenStore]) -> None:
+    in_sources, in_targets = {10 + index for index in range(0, 100)}, {5_000 + index for index in range(300, 400)}
+    joining = JoinedStores(stores, [[], []], share=1, seed=1, limit=256, symbols=[in_sources, in_targets])
+    source, _ = joining.epoch(0)
+    alone = {*range(100), *range(300, 400)}
+    parts = [parts_of(source[index], 0) for index in range(COUNT)]
+    together = [numbers for numbers in parts if len(numbers) > 1]
+    assert all(alone.isdisjoint(numbers) for numbers in together)
+    assert len(together) > 0.8 * (COUNT - len(alone))
+
+
+def test_sentences_that_no_space_separates_are_not_joined() -> None:
+    refuse_unspaced(["en", "fr", None])
+    with pytest.raises(UsageError, match="ja has none"):
+        refuse_unspaced(["en", "ja"])

@@ -72,6 +72,12 @@ def test_a_model_that_still_learns_ever_faster_is_compared_with_its_last_doublin
     assert 0 < gain.low < gain.expected < gain.high
 
 
+def test_a_model_that_has_not_begun_to_learn_says_nothing() -> None:
+    events = run(slope=0.0, validations=0)
+    events += [{"event": "validation", "step": step, "bleu": 0.3, "valid_loss": 5.0} for step in (100, 250, 500)]
+    assert gain_of_minutes(events) is None
+
+
 def test_validations_at_the_same_time_say_nothing() -> None:
     at_once = [{"event": "validation", "step": 10, "bleu": float(bleu), "valid_loss": 1.0} for bleu in range(5)]
     assert gain_of_minutes([{"event": "step", "step": 10, "seconds": 2.0, "tokens": 9}, *at_once]) is None

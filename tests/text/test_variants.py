@@ -35,6 +35,7 @@ PAIRS = [
     [
         (capitals, 1, ("EVERYBODY LIKES STRAWBERRIES!", "TOUT LE MONDE AIME LES FRAISES !")),
         (title, 1, ("Everybody Likes Strawberries!", "Tout Le Monde Aime Les Fraises !")),
+        (title, 0, ('I Can\'t See "The Big Dog" - Really...', "Je Ne Vois Pas Le Gros Chien.")),
         (lower, 1, ("everybody likes strawberries!", "Tout le monde aime les fraises !")),
         (no_final_mark, 0, ('I can\'t see "the big dog" - really', "Je ne vois pas le gros chien")),
         (no_final_mark, 1, ("Everybody likes strawberries", "Tout le monde aime les fraises")),

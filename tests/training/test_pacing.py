@@ -203,3 +203,48 @@ def test_validations_take_a_twentieth_of_the_time(runs: Runs, monkeypatch):
     monkeypatch.setattr(pacing, "FIRST_VALIDATION", (20, 60))
     trainer.train()
     assert [event["step"] for event in watcher.of("validation")] == [20, 120, 240, 250]
+
+
+def validated_steps(watcher: Watcher) -> list[int]:
+    return [event["step"] for event in watcher.of("validation")]
+
+
+@pytest.mark.parametrize(("last_step", "steps"), [(30, [15, 30]), (110, [50, 100, 110]), (100, [50, 100])])
+def test_a_run_validates_where_its_decay_begins_unless_it_has_just_done_so(runs: Runs, last_step, steps):
+    trainer, watcher = runs.trainer(schedule="wsd", warmup=1, validate_every=None, max_steps=last_step)
+    trainer.train()
+    assert [event["step"] for event in watcher.of("decay")] == [last_step // 2]
+    assert validated_steps(watcher) == steps
+    given, other = runs.trainer("given", schedule="wsd", warmup=1, validate_every=20, max_steps=30)
+    given.train()
+    assert validated_steps(other) == [20, 30]
+
+
+@pytest.mark.slow
+def test_a_validation_where_the_decay_begins_takes_no_more_time_than_there_is(runs: Runs, monkeypatch):
+    make = by_clock(runs, monkeypatch, step=3.0, validation=30.0)
+    trainer, watcher, clock = make(max_minutes=4, validate_every=None)
+    assert trainer.train() == "4 minutes"
+    assert clock.monotonic() <= 250
+    (decay,) = watcher.of("decay")
+    assert validated_steps(watcher) == [decay["step"], decay["last_step"]]
+
+
+def test_a_run_that_was_killed_in_that_validation_makes_it_again(runs: Runs):
+    class Killed(Exception):
+        pass
+
+    def killed(model):
+        raise Killed
+
+    options = {"schedule": "wsd", "warmup": 1, "validate_every": None, "max_steps": 30}
+    whole, watcher = runs.trainer("whole", **options)
+    whole.train()
+    first, _ = runs.trainer(bleu=killed, **options)
+    with pytest.raises(Killed):
+        first.train()
+    second, again = runs.trainer(**options)
+    second.resume()
+    second.train()
+    assert validated_steps(again) == validated_steps(watcher) == [15, 30]
+    assert equal(second.state_dict()[0]["model"], whole.state_dict()[0]["model"])

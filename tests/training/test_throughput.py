@@ -67,8 +67,21 @@ def test_a_model_that_does_not_fit_has_no_throughput(tmp_path: Path, monkeypatch
     assert measure_throughput(small_model(), batches, config, seconds=1.0, clock=Clock(step=1.0)) == 0
 
 
-def test_measuring_leaves_the_order_of_the_pairs_as_it_is(tmp_path: Path) -> None:
-    batches = sentences(tmp_path, 57, 10)
-    before = [rows.tolist() for rows in batches.plan(0)]
-    assert 10 < measure_throughput(small_model(), batches, TrainingConfig(max_tokens=100), seconds=0.01) < 1e8
-    assert [rows.tolist() for rows in batches.plan(0)] == before
+def test_several_processes_share_a_batch_and_each_updates_the_weights(tmp_path: Path) -> None:
+    config = TrainingConfig(max_tokens=100)
+    measured = measure_throughput(
+        small_model(), sentences(tmp_path, 40, 10), config, ranks=4, seconds=2.0, clock=Clock(step=0.5)
+    )
+    of_gradients = 4 * 40 / 2.0  # a quarter of 100 target tokens are two pairs
+    assert measured == pytest.approx(200 / (200 / (4 * of_gradients) + 0.5))
+
+
+def test_the_moments_of_an_optimizer_may_not_fit_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(throughput, "build_optimizer", fail)
+    config = TrainingConfig(max_tokens=100)
+    assert (
+        measure_throughput(small_model(), sentences(tmp_path, 8, 10), config, seconds=1.0, clock=Clock(step=1.0)) == 0
+    )

@@ -84,6 +84,8 @@ class SyntheticRunRequest:
         config = self.load_config()
         if config.finetune.model:
             raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
+        if config.training.joined:
+            raise UsageError("Pairs that models make are not joined; leave out training.joined.")
         if self.options.get("soft_targets"):
             # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
             set_by_user = self.settings.get("tokenizer", {}).keys()

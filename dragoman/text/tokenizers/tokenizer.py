@@ -143,6 +143,11 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     @property
+    def symbol_ids(self) -> list[int]:
+        """The ids of all symbols, slots for placeholders included."""
+        return list(self._symbols)
+
+    @property
     def symbols(self) -> list[str]:
         """The symbols that the user defined."""
         return [symbol for symbol in self._symbols.values() if symbol not in SLOTS]
