@@ -100,6 +100,7 @@ def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, drago
     assert code == 0, err
     report = json.loads(out)
     assert "300 pairs" in report["chosen"][0]
+    assert "epochs: dropout" in report["chosen"][1]  # steps limit the run, so that its speed does not matter
     assert [case["ranks"] for case in report["memory"]] == [1, 8, 8, 64, 64]
     assert not (tmp_path / "run").exists()
 

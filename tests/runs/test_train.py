@@ -13,7 +13,9 @@ import yaml
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import parse_settings
+from dragoman.data.batching import TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
+from dragoman.data.preparation import PreparedData
 from dragoman.errors import DataError, Interrupted, UsageError
 from dragoman.runs import train as run
 from dragoman.runs.plan import plan_resume, plan_run
@@ -44,6 +46,12 @@ def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
     sources = [source for source, _ in Bitext.open("builtin:grammar:7:test")]
     longest = max(map(len, kept.source_tokenizer.encode_batch(sources)))
     assert kept.decoding.max_source_length == max(32, longest * 3 // 2)
+    data = PreparedData.open(tmp_path / "run/run/data", config)
+    source, target = (
+        TokenStore(tmp_path / f"run/run/data/train-{side}").lengths.sum() for side in ("source", "target")
+    )
+    assert data.train_tokens == (source, target)
+    assert kept.decoding.min_ratio == pytest.approx(0.6 * target / source, abs=1e-3)
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
@@ -295,7 +303,7 @@ def test_the_demo_translates_combinations_it_never_saw(tmp_path):
 def test_the_speed_is_measured_where_time_decides_and_what_follows_from_it_is_kept(tmp_path, monkeypatch):
     measured = []
 
-    def throughput(model, batches, config):
+    def throughput(model, batches, config, *, ranks):
         measured.append(config.max_tokens)
         for weight in model.parameters():
             weight.data.zero_()
