@@ -98,9 +98,12 @@ def test_a_dry_run_says_what_is_chosen_and_trains_nothing(pairs, tmp_path, drago
         monkeypatch.setenv(name, value)
     code, out, err = dragoman("train", pairs, "--dry-run", "--json", "-o", tmp_path / "run", *SMALL)
     assert code == 0, err
+    assert "measures its speed" in json.loads(out)["chosen"][1]
+    limited = [*SMALL, "training.max_epochs=3"]
+    code, out, err = dragoman("train", pairs, "--dry-run", "--json", "-o", tmp_path / "run", *limited)
     report = json.loads(out)
     assert "300 pairs" in report["chosen"][0]
-    assert "epochs: dropout" in report["chosen"][1]  # steps limit the run, so that its speed does not matter
+    assert "For 3 epochs, about 3 epochs: dropout 0" in report["chosen"][1]
     assert [case["ranks"] for case in report["memory"]] == [1, 8, 8, 64, 64]
     assert not (tmp_path / "run").exists()
 
