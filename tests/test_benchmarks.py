@@ -101,6 +101,12 @@ def test_students_are_compared_at_equal_precision(model: Path, corpus: Path):
     assert "| BLEU | times as fast |" in printed
 
 
+def test_lengths_tries_floors_penalties_and_samples(model: Path, corpus: Path):
+    rows = run("lengths", model, corpus / "a.en", corpus / "b.fr", "--most", "4", "--mbr", "2").splitlines()[2:]
+    assert len(rows) == 9
+    assert all(len(row.split(" | ")) == 6 for row in rows)
+
+
 def test_loops_tries_the_guard_on_and_off(model: Path, corpus: Path):
     rows = run("loops", model, corpus / "a.en", "--inputs", "20").splitlines()[-4:]
     assert [row.split("|")[1:3] for row in rows] == [[" 5 ", " 0 "], [" 5 ", " 3 "], [" 1 ", " 0 "], [" 1 ", " 3 "]]

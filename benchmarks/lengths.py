@@ -1,0 +1,62 @@
+"""Are translations too short? Shortest lengths, length penalties and minimum Bayes risk, with what each gives.
+
+    .venv/bin/python benchmarks/lengths.py MODEL SOURCES REFERENCES [--most 300] [--mbr 24]
+
+The shortest lengths are multiples of the usual number of target tokens for each source token in the training pairs, of
+which the model stores 0.6 times. Prints BLEU, chrF (as AmericasNLP scores: without words), chrF++ and the length of the
+translations by that of the references, in characters, and the minutes.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.translator import Translator
+from dragoman.formats.text_files import open_input, read_lines
+from dragoman.runs.train import SHORTEST
+from dragoman.storage.validate import decoding_defaults
+from dragoman.system.processes import available_workers
+
+MULTIPLES = 0.0, 0.5, 0.6, 0.7, 0.8
+PENALTIES = 1.5, 2.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("sources", type=Path)
+    parser.add_argument("references", type=Path)
+    parser.add_argument("--most", type=int, default=300)
+    parser.add_argument("--mbr", type=int, default=24)
+    arguments = parser.parse_args()
+    sources, references = (lines(path)[: arguments.most] for path in (arguments.sources, arguments.references))
+    usual = (decoding_defaults(arguments.model).min_ratio or 0.0) / SHORTEST
+    searches = {f"at least {multiple:g} times as usual": {"min_ratio": multiple * usual} for multiple in MULTIPLES}
+    searches |= {f"length penalty {penalty:g}": {"min_ratio": 0.0, "length_penalty": penalty} for penalty in PENALTIES}
+    searches[f"mbr {arguments.mbr}"] = {"min_ratio": 0.0, "mbr": arguments.mbr}
+    searches[f"mbr {arguments.mbr}, at least 0.6 times"] = {"min_ratio": SHORTEST * usual, "mbr": arguments.mbr}
+    print("| | BLEU | chrF | chrF++ | length | minutes |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+    with Translator.load(arguments.model, workers=available_workers()) as translator:
+        for name, options in searches.items():
+            started = time.perf_counter()
+            search = DecodingConfig.validate(options).alone()
+            texts = [translation.text.strip() for translation in translator.translate(sources, search)]
+            minutes = (time.perf_counter() - started) / 60
+            scores = [metric.corpus_score(texts, [references]).score for metric in (BLEU(), CHRF(), CHRF(word_order=2))]
+            length = sum(map(len, texts)) / sum(map(len, references))
+            print(
+                f"| {name} | {' | '.join(f'{score:.2f}' for score in scores)} | {length:.2f} | {minutes:.1f} |",
+                flush=True,
+            )
+
+
+def lines(path: Path) -> list[str]:
+    with open_input(path) as stream:
+        return [line.strip() for line in read_lines(stream, str(path))]
+
+
+if __name__ == "__main__":
+    main()
