@@ -107,6 +107,13 @@ def test_lengths_tries_floors_penalties_and_samples(model: Path, corpus: Path):
     assert all(len(row.split(" | ")) == 6 for row in rows)
 
 
+@pytest.mark.slow
+def test_outlook_compares_what_was_predicted_with_what_came(corpus: Path):
+    files = [corpus / "a.en", corpus / "b.fr"]
+    assert run("outlook", *files, "--languages", "en,fr", "--steps", "4", "8").count("predicted") >= 1
+    assert "pairs: BLEU " in run("outlook", *files, "--languages", "en,fr", "--steps", "8", "--pairs")
+
+
 def test_loops_tries_the_guard_on_and_off(model: Path, corpus: Path):
     rows = run("loops", model, corpus / "a.en", "--inputs", "20").splitlines()[-4:]
     assert [row.split("|")[1:3] for row in rows] == [[" 5 ", " 0 "], [" 5 ", " 3 "], [" 1 ", " 0 "], [" 1 ", " 3 "]]
