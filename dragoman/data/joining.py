@@ -4,13 +4,12 @@ Where most pairs are short, a model that has seen them alone ends longer sentenc
 sentences are those of their text with spaces between; sentences with symbols, around which text is another, stay alone.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from dragoman.data.batching import Sentences, Store
 from dragoman.errors import UsageError
-from dragoman.text.scripts import unspaced_language
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 MOST_JOINED = 3
@@ -132,10 +131,3 @@ def refuse_begins(tokenizer: Tokenizer) -> None:
             "training.joined is for models of one pair of languages that are trained here: texts of others begin or "
             "end with a token of their language, which cannot stand in the middle. Leave it out."
         )
-
-
-def refuse_unspaced(languages: Iterable[str | None]) -> None:
-    """Raise `UsageError` for a language whose sentences no space separates."""
-    for language in languages:
-        if language and unspaced_language(language, []):
-            raise UsageError(f"training.joined puts spaces between sentences, and {language} has none; leave it out.")

@@ -11,7 +11,6 @@ from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import Settings, merged, spelled
 from dragoman.data.bitext import Bitext, CleanedBitext, OpenedBitext
 from dragoman.data.corpora import open_corpora, open_held_out
-from dragoman.data.joining import refuse_unspaced
 from dragoman.data.journal import Journal
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
@@ -34,6 +33,7 @@ from dragoman.system.urls import file_system
 from dragoman.text.characters import normalised
 from dragoman.text.identification import certain_language
 from dragoman.text.language_codes import Languages, close, two_letters
+from dragoman.text.scripts import unspaced_language
 
 IDENTIFIED, LOOKED_AT = 4_000, 200_000
 """Pairs by whose text the languages are identified, and the pairs of the files that these are drawn from."""
@@ -178,6 +178,13 @@ def resources(pairs: int, tokens: float) -> Resources:
     ranks, on_this_machine = started_together()
     gpus = ranks if torch.cuda.is_available() else 0
     return Resources(pairs, tokens, cores() * ranks // on_this_machine, gpus)
+
+
+def refuse_unspaced(languages: Iterable[str | None]) -> None:
+    """Raise `UsageError` for a language whose sentences no space separates: joined pairs have spaces between."""
+    for language in languages:
+        if language and unspaced_language(language, []):
+            raise UsageError(f"training.joined puts spaces between sentences, and {language} has none; leave it out.")
 
 
 def describe_occurrences(occurrences: dict[str, float]) -> list[str]:

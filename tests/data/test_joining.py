@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dragoman.data.batching import Position, TokenBatches, TokenStore
-from dragoman.data.joining import MOST_JOINED, JoinedSentences, JoinedStores, between, refuse_begins, refuse_unspaced
+from dragoman.data.joining import MOST_JOINED, JoinedSentences, JoinedStores, between, refuse_begins
 from dragoman.errors import UsageError
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -107,9 +107,3 @@ def test_pairs_with_symbols_stay_alone(stores: list[TokenStore]) -> None:
     together = [numbers for numbers in parts if len(numbers) > 1]
     assert all(alone.isdisjoint(numbers) for numbers in together)
     assert len(together) > 0.8 * (COUNT - len(alone))
-
-
-def test_sentences_that_no_space_separates_are_not_joined() -> None:
-    refuse_unspaced(["en", "fr", None])
-    with pytest.raises(UsageError, match="ja has none"):
-        refuse_unspaced(["en", "ja"])

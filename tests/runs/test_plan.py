@@ -166,3 +166,11 @@ def test_languages_that_a_file_tells_are_not_guessed(tmp_path):
     assert planned.languages == ("fr", "en")
     assert config.data.languages is None
     assert not any("languages" in line or "By their text" in line for line in config.chosen)
+
+
+def test_sentences_that_no_space_separates_are_not_joined(tmp_path):
+    path = write_pairs(tmp_path / "pairs.tsv", [(f"a {number}", f"b {number}") for number in range(30)])
+    settings = ["training.joined=0.1", "training.max_steps=1"]
+    plan_run([str(path)], recipe=None, settings=parse_settings([*settings, "data.languages=[en,fr]"]))
+    with pytest.raises(UsageError, match="ja has none"):
+        plan_run([str(path)], recipe=None, settings=parse_settings([*settings, "data.languages=[en,ja]"]))

@@ -81,7 +81,7 @@ def test_alternatives_and_options(running):
     assert (status, "`beam_size`" in answer["error"]) == (400, True)
 
 
-def test_every_option_of_the_search_but_those_of_memory_is_taken(running):
+def test_every_option_of_the_search_but_those_of_memory_and_time_is_taken(running):
     options = {"diversity": 0.5, "alternatives": 1, "beam_size": 3, "alignments": True}
     status, answer, _ = running.ask("POST", "/translate", RIGHT | {"q": "a cat"} | options)
     assert (status, answer["alignments"]) == (200, [[0, 0], [1, 1]])
@@ -91,7 +91,7 @@ def test_every_option_of_the_search_but_those_of_memory_is_taken(running):
     assert (status, "for sampling" in answer["error"]) == (400, True)
     described = running.ask("GET", "/spec")[1]["paths"]["/translate"]["post"]["requestBody"]["content"]
     known = described["application/json"]["schema"]["properties"]
-    assert DecodingConfig.model_fields.keys() - known.keys() == {"n_best", "max_source_length", "max_tokens"}
+    assert DecodingConfig.model_fields.keys() - known.keys() == {"n_best", "mbr", "max_source_length", "max_tokens"}
 
 
 def test_a_detected_language_is_one_that_is_translated_to_the_target(serve):
