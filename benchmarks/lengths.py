@@ -15,10 +15,10 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translator import Translator
-from dragoman.formats.text_files import open_input, read_lines
 from dragoman.runs.train import SHORTEST
 from dragoman.storage.validate import decoding_defaults
 from dragoman.system.processes import available_workers
+from spelling import read
 
 MULTIPLES = 0.0, 0.5, 0.6, 0.7, 0.8
 PENALTIES = 1.5, 2.0
@@ -32,7 +32,8 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--mbr", type=int, default=24)
     arguments = parser.parse_args()
-    sources, references = (lines(path)[: arguments.most] for path in (arguments.sources, arguments.references))
+    sources, references = (read(path)[: arguments.most] for path in (arguments.sources, arguments.references))
+    references = [reference.strip() for reference in references]
     usual = (decoding_defaults(arguments.model).min_ratio or 0.0) / SHORTEST
     searches = {f"at least {multiple:g} times as usual": {"min_ratio": multiple * usual} for multiple in MULTIPLES}
     searches |= {f"length penalty {penalty:g}": {"min_ratio": 0.0, "length_penalty": penalty} for penalty in PENALTIES}
@@ -51,11 +52,6 @@ def main() -> None:
                 f"| {name} | {' | '.join(f'{score:.2f}' for score in scores)} | {length:.2f} | {minutes:.1f} |",
                 flush=True,
             )
-
-
-def lines(path: Path) -> list[str]:
-    with open_input(path) as stream:
-        return [line.strip() for line in read_lines(stream, str(path))]
 
 
 if __name__ == "__main__":

@@ -167,13 +167,13 @@ def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review
     report.note_untranslated(translations)
 
     def review(segments: Sequence[Segment]) -> Verdict:
-        found = [translations.get(_Source(segment, engine.copies).text) for segment in segments]
-        confidences = [translation.confidence for translation in found if translation]
+        made = [translations.get(_Source(segment, engine.copies).text) for segment in segments]
+        confidences = [translation.confidence for translation in made if translation]
         known = [confidence for confidence in confidences if confidence is not None]
         return Verdict(
             min(known, default=None),
-            is_untranslated=any(translation.untranslated for translation in found if translation),
-            is_trusted=engine.only_above is not None and bool(known) and len(known) == len(found),
+            is_untranslated=any(translation.untranslated for translation in made if translation),
+            is_trusted=engine.only_above is not None and bool(known) and len(known) == len(made),
         )
 
     return review, replace(engine, translate=lambda texts: [translations[text] for text in texts])

@@ -6,7 +6,7 @@ Both are extrapolations by one doubling: of the run's own validations, and of ru
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,14 +20,6 @@ FEWEST_VALIDATIONS = 3
 """Fewest validations at a constant learning rate from which a slope is taken."""
 CONSIDERED = 0.25
 """Share of the time before the decay whose validations do not count: the first steps are steeper than all others."""
-LESS, LEAST, MOST = 0.6, 0.2, 1.3
-"""The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
-LESS_LIFTED, LEAST_LIFTED, MOST_LIFTED = 0.4, 0.05, 1.0
-"""The same where the last one is measured across the decay, which lifts it."""
-EARLY = (
-    (10.0, 2.0, 0.8, 4.5), (20.0, 1.2, 0.4, 2.2),
-)  # fmt: skip
-"""The same for models whose score is still below so many points: these learn ever faster."""
 LEAST_SPREAD = 0.1
 """Least standard deviation of the times from which a slope is taken, in doublings."""
 LITTLE = 0.5
@@ -58,6 +50,26 @@ class Gain:
 
     def __str__(self) -> str:
         return f"{self.low:.1f} to {self.high:.1f} {MAIN.label}"
+
+
+class Multiples(NamedTuple):
+    """The gain of the next doubling as a multiple of that of the last one: expected, at least, and at most."""
+
+    expected: float
+    least: float
+    most: float
+
+    def times(self, gain: float, *, noise: float = 0.0) -> Gain:
+        """The gain of the next doubling, from that of the last one and its uncertainty."""
+        return Gain(self.expected * gain, max(0.0, self.least * gain - noise), self.most * gain + noise)
+
+
+USUAL = Multiples(0.6, 0.2, 1.3)
+"""The multiples where the last gain is measured at a constant learning rate."""
+LIFTED = Multiples(0.4, 0.05, 1.0)
+"""The same where it is measured across the decay, which lifts it."""
+EARLY = (10.0, Multiples(2.0, 0.8, 4.5)), (20.0, Multiples(1.2, 0.4, 2.2))
+"""The same for models whose score is still below so many points: these learn ever faster."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +116,19 @@ def gain_of_minutes(events: Sequence[dict[str, Any]]) -> Gain | None:
     if not points:
         return None
     lifted = _gain_of_last_doubling(points)
-    for highest, expected, least, most in EARLY:
-        if points[-1][1] < highest:
-            return Gain(expected * lifted, least * lifted, most * lifted) if lifted else None
+    if early := _early_multiples(points[-1][1]):
+        return early.times(lifted) if lifted else None
     considered = [point for point in before_decay if point[0] >= CONSIDERED * before_decay[-1][0]]
     times = np.log2([time for time, _ in considered])
     # Validations may also follow each other at once.
     if len(considered) < FEWEST_VALIDATIONS or times.std() < LEAST_SPREAD:
-        if lifted is None:
-            return None
-        return Gain(LESS_LIFTED * lifted, LEAST_LIFTED * lifted, MOST_LIFTED * lifted)
+        return None if lifted is None else LIFTED.times(lifted)
     scores = np.array([score for _, score in considered])
     spread = float(times.std())
     slope = float(np.mean((times - times.mean()) * (scores - scores.mean()))) / spread**2
     residuals = scores - scores.mean() - slope * (times - times.mean())
     uncertainty = float(residuals.std()) / spread / math.sqrt(len(considered))
-    return _next(max(0.0, slope), noise=2 * uncertainty)
+    return USUAL.times(max(0.0, slope), noise=2 * uncertainty)
 
 
 def _gain_of_last_doubling(points: Sequence[tuple[float, float]]) -> float | None:
@@ -143,13 +152,12 @@ def gain_of_pairs(points: Sequence[CurvePoint]) -> Gain:
     quarter, half, whole = points
     last = max(0.0, whole.score - half.score)
     noise = math.hypot(whole.noise, half.noise)
-    for highest, expected, least, most in EARLY:
-        if whole.score < highest and last:
-            return Gain(expected * last, max(0.0, least * last - noise), most * last + noise)
+    if last and (early := _early_multiples(whole.score)):
+        return early.times(last, noise=noise)
     before = max(0.0, half.score - quarter.score)
     # Where gains shrink from one doubling to the next, they go on to do so.
     ratio = min(1.0, last / before) if before else 1.0
-    gain = _next(last, noise=noise)
+    gain = USUAL.times(last, noise=noise)
     return Gain(gain.expected * max(0.5, ratio), gain.low * max(0.5, ratio), gain.high)
 
 
@@ -196,9 +204,9 @@ def point_of(share: float, pairs: int, evaluation: Evaluation) -> CurvePoint:
     return CurvePoint(share, pairs, score.value, score.interval)
 
 
-def _next(gain: float, *, noise: float) -> Gain:
-    """The gain of the next doubling, from that of the last one and its uncertainty."""
-    return Gain(LESS * gain, max(0.0, LEAST * gain - noise), MOST * gain + noise)
+def _early_multiples(score: float) -> Multiples | None:
+    """The multiples for a model that still learns ever faster; None if its score is too high for that."""
+    return next((multiples for highest, multiples in EARLY if score < highest), None)
 
 
 def _interpolated(step: int, seconds: dict[int, float]) -> float | None:
