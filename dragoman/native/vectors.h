@@ -84,11 +84,24 @@ INLINE void store(void *to, Size start, Vector x, int half) {
     }
 }
 
+/* For what is rare: written out at each place, such loops were a tenth of the library. */
+#define APART static __attribute__((noinline, unused)) TARGET
+
+/* The few numbers of a last vector. */
+APART void load_rest(float *rest, const void *from, Size start, Size end, int half) {
+    for (Size i = start; i < end; i++) rest[i - start] = number(from, i, half);
+}
+
+APART void store_rest(void *to, Size start, Size end, const void *rest, int half) {
+    Size bytes = half ? 2 : 4;
+    memcpy((char *)to + start * bytes, rest, (end - start) * bytes);
+}
+
 /* Numbers up to `end`, and `otherwise` behind it. */
 INLINE Vector load_before(const void *from, Size start, Size end, int half, float otherwise) {
     if (start + LANES <= end) return load(from, start, half);
     Vector x = all(otherwise);
-    for (Size i = start; i < end; i++) x[i - start] = number(from, i, half);
+    load_rest((float *)&x, from, start, end, half);
     return x;
 }
 
@@ -99,11 +112,7 @@ INLINE void store_before(void *to, Size start, Size end, Vector x, int half) {
     }
     Vector rest;
     store(&rest, 0, x, half);
-    for (Size i = start; i < end; i++)
-        if (half)
-            ((uint16_t *)to)[i] = ((uint16_t *)&rest)[i - start];
-        else
-            ((float *)to)[i] = rest[i - start];
+    store_rest(to, start, end, &rest, half);
 }
 
 /* Twice as many, where their order does not matter. In half precision they are split into even and odd indices, the

@@ -41,6 +41,12 @@ def test_a_library_of_other_sources_is_left_alone(monkeypatch, tmp_path):
         assert library.load() is None
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the bound is for the kinds of x86-64")
+@needs_library
+def test_the_library_stays_smaller_than_the_megabyte_that_a_file_of_the_wheel_may_have():
+    assert library.LIBRARY.stat().st_size < 960_000
+
+
 @pytest.mark.parametrize("kind", library.KINDS)
 def test_the_kernels_of_every_kind_of_processor_equal_the_formula_but_for_rounding(kind: str, monkeypatch):
     """Only their bits differ: some processors add a product without rounding it first. The same bits are promised, and
