@@ -57,6 +57,13 @@ class RunConfig(Section):
                 f"`max_positions` is {model.max_length}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
             )
+        if self.tokenizer.samples and self.training.guided_alignment:
+            raise ValueError(
+                "training.guided_alignment aligns tokens once, but tokenizer.dropout and tokenizer.sampling_alpha "
+                "split words into others in each epoch; leave out one of the two."
+            )
+        if model.guided_head and not self.training.guided_alignment and not self.finetune.model:
+            raise ValueError("`guided_head` needs training.guided_alignment; set that instead.")
         if model.share_embeddings and not self.tokenizer.shared and not self.finetune.model:
             raise ValueError(
                 "`share_embeddings` gives source and target one table, but tokenizer.shared=false two vocabularies; "
@@ -82,7 +89,8 @@ class RunConfig(Section):
         """
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
-        return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids))
+        guided = {"guided_head": True} if self.training.guided_alignment else {}
+        return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids | guided))
 
     def to_yaml(self) -> str:
         """All settings as YAML, without the passwords and signatures of URLs."""

@@ -52,11 +52,17 @@ class TrainingConfig(Section):
     soft_targets: float = Field(0.0, ge=0, le=1)
     """Share of each target that comes from the probabilities of teachers; the rest is the reference token, with label
     smoothing. Only `distill --soft-targets` sets it."""
+    guided_alignment: float | None = Field(None, ge=0, le=10)
+    """Weight of the loss that teaches one head which source token each target token comes from, by statistics of the
+    pairs; empty: 0.1 for a new model."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999. The average is validated and kept; 0: none."""
     joined: float = Field(0.0, ge=0, le=1)
     """Share of the pairs to which one to three others are joined in each epoch, so that the model learns texts longer
     than its pairs."""
+    typos: float = Field(0.0, ge=0, le=1)
+    """Share of the sources that have typos in each epoch, others each time, so that the model reads what people
+    type."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
@@ -124,6 +130,11 @@ class TrainingConfig(Section):
             raise ValueError(
                 "training.joined makes other texts of the pairs, for which teachers gave no probabilities; leave out "
                 "training.joined, or training.soft_targets."
+            )
+        if self.joined and self.guided_alignment:
+            raise ValueError(
+                "training.joined makes other texts of the pairs than those that were aligned; leave out "
+                "training.joined, or training.guided_alignment."
             )
         if self.schedule == "plateau" and self.plateau_patience >= self.patience:
             raise ValueError(

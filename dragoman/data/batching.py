@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +25,9 @@ Specials = tuple[SpecialIds, ...]
 
 class Sentences:
     """Sentences as token ids: the ids end to end, and where each sentence ends."""
+
+    changed: Collection[int] = ()
+    """Indices of sentences that have other tokens in this epoch than they are stored with."""
 
     def __init__(self, ids: np.ndarray, ends: np.ndarray):
         # Plain arrays, since slices of `np.memmap` take longer.
@@ -101,16 +104,20 @@ class Batch:
     """Tokens that the decoder must predict: those of the sentence, then its end."""
     soft_targets: SoftTargets | None = None
     """Likeliest tokens of teachers at the position of each label, if there are teachers."""
+    positions: Int[Tensor, "batch tgt_len"] | None = None
+    """Position of the source token that each label comes from, negative where nobody knows, if a head is guided."""
 
     @property
     def tensors(self) -> list[Tensor]:
         """All tensors of the batch, from which `from_tensors` makes it again."""
-        return [self.source_ids, self.target_ids, self.labels, *(self.soft_targets or ())]
+        positions = [] if self.positions is None else [self.positions]
+        return [self.source_ids, self.target_ids, self.labels, *(self.soft_targets or ()), *positions]
 
     @classmethod
-    def from_tensors(cls, source_ids: Tensor, target_ids: Tensor, labels: Tensor, *soft: Tensor) -> Self:
-        """The batch whose `tensors` these are; `soft` is empty, or has the two of its soft targets."""
-        return cls(source_ids, target_ids, labels, SoftTargets(*soft) if soft else None)
+    def from_tensors(cls, source_ids: Tensor, target_ids: Tensor, labels: Tensor, *others: Tensor) -> Self:
+        """The batch whose `tensors` these are; `others` are the two of its soft targets, its positions, or all."""
+        soft = SoftTargets(*others[:2]) if len(others) > 1 else None
+        return cls(source_ids, target_ids, labels, soft, others[-1] if len(others) % 2 else None)
 
     @classmethod
     def of(cls, sources: Rows, targets: Rows, special: SpecialIds = OURS, closing: SpecialIds | None = None) -> Self:
@@ -145,6 +152,9 @@ class TokenBatches:
 
     soft_targets: SoftTargetStore | None = None
     """Likeliest tokens of teachers for each position of the targets; set only if there are teachers."""
+    alignments: Sentences | None = None
+    """For each target the position of the source token that each of its tokens comes from (`dragoman.data.aligning`);
+    set only if a head is guided."""
 
     def __init__(self, source: Store, target: Store, *, max_tokens: int, seed: int, special: Specials = (OURS,)):
         assert len(source) == len(target) > 0
@@ -191,9 +201,22 @@ class TokenBatches:
         sources = [self.source[i] for i in rows.tolist()]
         targets = [self.target[i] for i in rows.tolist()]
         batch = Batch.of(sources, targets, *self.special)
-        if self.soft_targets is None:
-            return batch
-        return replace(batch, soft_targets=self.soft_targets.padded(rows, batch.labels.size(1)))
+        if self.soft_targets is not None:
+            batch = replace(batch, soft_targets=self.soft_targets.padded(rows, batch.labels.size(1)))
+        if self.alignments is not None:
+            batch = replace(batch, positions=self._positions(rows, batch.labels.shape))
+        return batch
+
+    def _positions(self, rows: np.ndarray, shape: Sequence[int]) -> Tensor:
+        """The aligned source positions of the labels of a batch: the end of a target comes from that of its source."""
+        assert self.alignments is not None
+        positions = np.full(shape, -1, np.int64)
+        for positions_of_row, row in zip(positions, rows.tolist(), strict=True):
+            if row not in self.source.changed:
+                aligned = self.alignments[row]
+                positions_of_row[: len(aligned)] = aligned
+                positions_of_row[len(aligned)] = len(self.source[row])
+        return torch.from_numpy(positions)
 
     def part(self, rows: np.ndarray, index: int, count: int) -> Batch:
         """Part `index` of `count` of the pairs of a batch. A part without pairs gets one whose labels do not count."""

@@ -9,12 +9,18 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from dragoman.config.run import RunConfig
-from dragoman.data.batching import Store, TokenBatches, TokenStore
+from dragoman.data.aligning import align
+from dragoman.data.arrays import save_array
+from dragoman.data.batching import Sentences, Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.corpora import open_held_out
+from dragoman.data.encoded_block import store_paths
 from dragoman.data.encoding import Encoder, TextTools, masked
 from dragoman.data.joining import JoinedStores, between, refuse_begins
+from dragoman.data.misspelling import MisspelledStore
 from dragoman.data.mixing import mix_in
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
@@ -32,6 +38,8 @@ from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Pairs = list[Pair]
+POSITIONS = "train-positions.npy"
+"""File with the source positions of the tokens of all targets, end to end (`dragoman.data.aligning`)."""
 SKETCH = "sketch"
 """Name of the file of the sketch of the training pairs."""
 TOKENIZER_PAIRS = 500_000
@@ -102,7 +110,14 @@ class PreparedData:
                 limit=config.data.max_length,
                 symbols=[tokenizer.symbol_ids for tokenizer in tools.tokenizers],
             ).sides
-        train = batches(*stores)
+        source_store, target_store = stores
+        if config.training.typos:
+            source_store = MisspelledStore(
+                source_store, source, share=config.training.typos, seed=config.seed, limit=config.data.max_length
+            )
+        train = batches(source_store, target_store)
+        if config.training.guided_alignment:
+            train.alignments = Sentences(np.load(folder / POSITIONS, mmap_mode="r"), train_stores[1].ends)
         if config.training.soft_targets:
             train.soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)
         return cls(
@@ -124,6 +139,12 @@ class PreparedData:
         """Number of source and of target tokens of the training pairs, without begins and ends of sentences."""
         source, target = (int(store.epoch(0).lengths.sum()) for store in self.train_stores)
         return source, target
+
+
+def align_pairs(folder: Path, config: RunConfig) -> None:
+    """Write the positions to which the training pairs in a prepared folder are aligned into it."""
+    source, target = (TokenStore(path) for path in store_paths(folder / "train"))
+    save_array(folder / POSITIONS, np.concatenate(align(source, target, seed=config.seed)))
 
 
 def _read_sketch(file: Path) -> Sketch | None:

@@ -58,8 +58,9 @@ class TorchEngine:
     def attention(self, source_ids: SourceIds, target_ids: TargetIds) -> Float[np.ndarray, "batch tgt_len src_len"]:
         maps = AttentionMaps(encoder=None, decoder=None)  # only cross-attention is looked at
         self.model.states(self._there(source_ids), self._there(target_ids), maps=maps)
-        chosen = [layer.weights.float().mean(1) for layer in maps.cross[1:-1] or maps.cross]
-        return torch.stack(chosen).mean(0).cpu().numpy()
+        config = self.model.config
+        chosen = [maps.cross[layer].weights[:, : config.aligning_heads] for layer in config.aligning_layers]
+        return torch.stack([weights.float().mean(1) for weights in chosen]).mean(0).cpu().numpy()
 
     def _there(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)

@@ -64,8 +64,7 @@ class Engine(Protocol):
     def attention(self, source_ids: SourceIds, target_ids: TargetIds) -> Float[np.ndarray, "batch tgt_len src_len"]:
         """The attention of each target token to each source token while the next token was predicted.
 
-        This is the mean over the heads of the middle layers: the first layer knows little of the next word yet, and
-        the last one says less about words than the others.
+        This is the mean over those heads and layers that tell it (`TransformerConfig.aligning_layers`).
         """
         ...
 
@@ -122,7 +121,8 @@ class ArrayEngine:
         # Keys that are rounded, as quicker encoders do, give one link in a hundred to another word.
         memory = self.transformer.encode(source_ids, mask)
         self.transformer.decode(target_ids, memory, mask, maps=maps)
-        return np.mean([weights.mean(1) for weights in maps[1:-1] or maps], axis=0)
+        chosen = [maps[layer][:, : self.config.aligning_heads] for layer in self.config.aligning_layers]
+        return np.mean([weights.mean(1) for weights in chosen], axis=0)
 
 
 class ArrayStepper:

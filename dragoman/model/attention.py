@@ -6,7 +6,6 @@ Masks are boolean and True means "may be attended to".
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,11 +31,17 @@ def attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, 
 
 def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> Weights:
     """softmax(Q K^T / sqrt(d_k)): how much each query takes from each key; rows sum to 1."""
+    scores = attention_scores(query, key, mask)
+    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
+
+
+def attention_scores(query: Queries, key: Keys, mask: Mask | None = None) -> Weights:
+    """Q K^T / sqrt(d_k), and the smallest number where the mask hides a key."""
     scores = (query / math.sqrt(key.size(-1))) @ key.transpose(-2, -1)
     if mask is not None:
         # The smallest number rather than -inf: a row that may attend to nothing becomes uniform, not NaN.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
+    return scores
 
 
 attend = Formula(attention)
@@ -131,13 +136,24 @@ class DecoderCache:
                 layer.cross_attention.reorder(memory_rows)
 
 
-class Recorded(NamedTuple):
-    """Queries, keys, values and weights of all heads of one attention."""
+@dataclass(frozen=True)
+class Recorded:
+    """Queries, keys and values of all heads of one attention, from which their weights follow."""
 
     query: Queries
     key: Keys
     value: Keys
-    weights: Weights
+    mask: Mask | None
+
+    @property
+    def weights(self) -> Weights:
+        """How much each query takes from each key."""
+        return attention_weights(self.query, self.key, self.mask)
+
+    def head_scores(self, head: int) -> Float[Tensor, "rows queries keys"]:
+        """What the softmax of one head is taken of, with the smallest number where the mask hides a key."""
+        scores = attention_scores(self.query[:, head : head + 1], self.key[:, head : head + 1], self.mask)
+        return scores.squeeze(1)
 
 
 @dataclass
@@ -168,12 +184,10 @@ class MultiHeadAttention(nn.Module):
     def mix(
         self, query: Queries, key: Keys, value: Keys, mask: Mask | None, record: list[Recorded] | None
     ) -> Float[Tensor, "groups queries d_model"]:
-        """The results of all heads, side by side. Appends queries, keys, values and weights to `record`, if given."""
+        """The results of all heads, side by side. Appends queries, keys and values to `record`, if given."""
         if record is not None:
-            weights = attention_weights(query, key, mask)
-            record.append(Recorded(query.detach(), key.detach(), value.detach(), weights.detach()))
-        compute = attend if record is None else attention
-        return compute(query, key, value, mask, dropout=self.dropout).transpose(1, 2).flatten(2)
+            record.append(Recorded(query, key, value, mask))
+        return attend(query, key, value, mask, dropout=self.dropout).transpose(1, 2).flatten(2)
 
     def heads(self, x: Float[Tensor, "rows length d_model"]) -> Float[Tensor, "rows heads length width"]:
         """`x`, split into the heads."""

@@ -89,6 +89,10 @@ class TransformerConfig:
     projection_dropout: float = 0.0
     """Rate of dropout before the output projection (`Transformer`)."""
 
+    guided_head: bool = False
+    """Whether the first head of the last decoder layer but one was taught word alignments, and so tells them
+    (`aligning_layers`)."""
+
     pad_id: int = 0
     """Token that fills up short rows; hidden from attention wherever no mask is given (`Transformer`)."""
     bos_id: int = 2
@@ -150,6 +154,23 @@ class TransformerConfig:
     def is_pretrained(self) -> bool:
         """Whether only imported models have this architecture: those of Marian and fairseq."""
         return self.starts_with_padding or self.positions == "sinusoidal-fairseq"
+
+    @property
+    def aligning_layers(self) -> range:
+        """Decoder layers whose cross-attention tells which source words a token comes from.
+
+        Without a guided head these are the middle ones: the first knows little of the next word yet, and the last says
+        less about words than the others.
+        """
+        last = self.num_decoder_layers - 1
+        if self.guided_head:
+            return range(max(0, last - 1), max(1, last))
+        return range(1, last) if last > 1 else range(last + 1)
+
+    @property
+    def aligning_heads(self) -> int:
+        """Number of heads of each of the `aligning_layers` that tell it, the first ones."""
+        return 1 if self.guided_head else self.num_heads
 
     @property
     def max_length(self) -> int | None:

@@ -22,6 +22,8 @@ class LossOptions:
     """Weight alpha of R-Drop; 0: a single pass."""
     soft_targets: float = 0.0
     """Share of each target that the soft targets of teachers replace; it is not smoothed."""
+    guided_alignment: float = 0.0
+    """Weight of `alignment_loss`."""
 
 
 class SoftTargets(NamedTuple):
@@ -82,6 +84,19 @@ def soft_cross_entropy(
     """-sum q log p, where q are the probabilities of the teachers."""
     ids = soft.ids.unsqueeze(-2).expand(*log_probs.shape[:-1], -1)
     return -(soft.probabilities.unsqueeze(-2) * log_probs.gather(-1, ids)).sum(-1)
+
+
+def alignment_loss(
+    scores: Float[Tensor, "rows tgt_len src_len"], positions: Int[Tensor, "rows tgt_len"]
+) -> Float[Tensor, ""]:
+    """Sum over the target tokens of -log of the attention that one head pays to the source position of each.
+
+    This is guided alignment (Chen et al. 2016, arXiv 1607.01628). `scores` are what the softmax is taken of; targets
+    whose position is negative do not count.
+    """
+    log_probs = scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    chosen = log_probs.gather(2, positions.clamp(min=0)[:, :, None]).squeeze(2)
+    return -chosen[positions >= 0].sum()
 
 
 def divergence(p: Float[Tensor, "*targets vocab"], q: Float[Tensor, "*targets vocab"]) -> Float[Tensor, "*targets"]:

@@ -92,7 +92,15 @@ def forced_decoding(
     with evaluating(model):
         states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
         logits = model.project(states)
-    heads = {kind: Heads(*map(_stacked, zip(*layers, strict=True))) for kind, layers in vars(recorded).items()}
+    heads = {
+        kind: Heads(
+            query=_stacked(layer.query for layer in layers),
+            key=_stacked(layer.key for layer in layers),
+            value=_stacked(layer.value for layer in layers),
+            weights=_stacked(layer.weights for layer in layers),
+        )
+        for kind, layers in vars(recorded).items()
+    }
     log_probs = logits.float().log_softmax(-1).cpu()
     log_probs[:given] = -torch.inf
     log_probs[range(given), target_ids[:given]] = 0.0

@@ -42,6 +42,8 @@ EPOCHS_WITHOUT_DROPOUT = 5
 """Up to this many epochs a model does not overfit, so it needs no dropout."""
 EPOCHS_WITHOUT_SMOOTHING = 3
 """Up to this many epochs label smoothing costs more than it brings."""
+GUIDED = 0.1
+"""Weight of the loss of guided alignment."""
 R_DROP = 3.0
 """Weight of R-Drop. A step with it takes 1.7 times as long."""
 R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 25, 6_500, 90
@@ -227,6 +229,12 @@ def _can_be_rotary(situation: Situation) -> bool:
     return not situation.adapts and model.d_model // model.num_heads % 2 == 0
 
 
+def _can_be_aligned(situation: Situation) -> bool:
+    """Whether the model is new and its pairs are trained on in the same tokens in each epoch."""
+    config = situation.config
+    return not situation.adapts and not config.tokenizer.samples and not config.training.joined
+
+
 def _vocab_size(situation: Situation) -> int:
     kind, pairs = situation.config.tokenizer.kind, situation.resources.pairs
     sizes = (20_000, 20_000, 50_000, 50_000) if kind == "word" else (2_000, 8_000, 16_000, 32_000)
@@ -310,6 +318,14 @@ DECISIONS = (
         value=_vocab_size,
         reason="Fewer pairs show fewer words often enough; a vocabulary of words lacks what it does not have (*The "
         "vocabulary*).",
+        is_early=True,
+    ),
+    Decision(
+        "training.guided_alignment",
+        when=_can_be_aligned,
+        value=lambda _: GUIDED,
+        reason="One head in the place that statistics say puts tags and terms to their words, and costs no score "
+        "(*Guided alignment*).",
         is_early=True,
     ),
     Decision(

@@ -2,9 +2,22 @@
 
 from torch import Tensor
 
+from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
-from dragoman.model.loss import LossOptions, cross_entropy
+from dragoman.model.attention import AttentionMaps
+from dragoman.model.loss import LossOptions, alignment_loss, cross_entropy
+
+
+def loss_options(config: TrainingConfig, pad_id: int) -> LossOptions:
+    """The settings of the loss that a config names."""
+    return LossOptions(
+        pad_id=pad_id,
+        smoothing=config.label_smoothing,
+        r_drop=config.r_drop,
+        soft_targets=config.soft_targets,
+        guided_alignment=config.guided_alignment or 0.0,
+    )
 
 
 def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[Tensor, Tensor]:
@@ -14,7 +27,9 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     two cross-entropies, so that it compares with the loss of a run without R-Drop.
     """
     passes = 2 if options.r_drop else 1
-    states = model.states(batch.source_ids.repeat(passes, 1), batch.target_ids.repeat(passes, 1))
+    guides = bool(options.guided_alignment) and batch.positions is not None
+    maps = AttentionMaps(encoder=None, decoder=None) if guides else None
+    states = model.states(batch.source_ids.repeat(passes, 1), batch.target_ids.repeat(passes, 1), maps=maps)
     # From (passes * batch, length, width) to (batch, length, passes, width).
     states = model.projection_dropout(states).unflatten(0, (passes, -1)).movedim(0, 2)
     loss, count = cross_entropy(
@@ -25,6 +40,10 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
         bias=model.projection.bias,
         soft=batch.soft_targets if options.soft_targets else None,
     )
+    if maps is not None and batch.positions is not None:
+        recorded = maps.cross[model.config.aligning_layers[0]]
+        guided = alignment_loss(recorded.head_scores(0), batch.positions.repeat(passes, 1))
+        loss = loss + options.guided_alignment * guided
     return loss / passes, count
 
 

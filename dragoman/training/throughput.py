@@ -14,9 +14,9 @@ import torch
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Position, TokenBatches
 from dragoman.model import Transformer
-from dragoman.model.loss import LossOptions
 from dragoman.system.device import choose_precision
 from dragoman.training.executors import TOKENS_PER_COPY, Executor, build_executor, out_of_memory
+from dragoman.training.loss import loss_options
 from dragoman.training.optimizer import build_optimizer
 
 SECONDS = 3.0
@@ -41,12 +41,7 @@ def measure_throughput(
     of a gradient is proportional to its tokens, and that of an update does not depend on them.
     """
     device = next(model.parameters()).device
-    options = LossOptions(
-        pad_id=model.config.pad_id,
-        smoothing=config.label_smoothing,
-        r_drop=config.r_drop,
-        soft_targets=config.soft_targets,
-    )
+    options = loss_options(config, model.config.pad_id)
     share = max(1, config.max_tokens // ranks)
     executor = build_executor(model, choose_precision(config.precision, device), options, max_tokens=share)
     largest = share if device.type == "cuda" else min(share, TOKENS_PER_COPY * torch.get_num_threads())

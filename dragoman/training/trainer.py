@@ -21,7 +21,6 @@ from dragoman.errors import DataError
 from dragoman.metrics import VALIDATED
 from dragoman.metrics.resampling import Statistics, is_clearly_better
 from dragoman.model import Transformer
-from dragoman.model.loss import LossOptions
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.metrics_log import REQUESTED
 from dragoman.storage.model_directory import copy_weights
@@ -30,6 +29,7 @@ from dragoman.system.ranks import ALONE, Ranks, unsharded
 from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.ending import Plan, admits_more
 from dragoman.training.executors import Executor
+from dragoman.training.loss import loss_options
 from dragoman.training.optimizer import build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.parallel import build_parallel_executor
@@ -114,12 +114,7 @@ class Trainer:
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
         self.ranks = callbacks.ranks
         self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
-        options = LossOptions(
-            pad_id=model.config.pad_id,
-            smoothing=config.label_smoothing,
-            r_drop=config.r_drop,
-            soft_targets=config.soft_targets,
-        )
+        options = loss_options(config, model.config.pad_id)
         self.executor = build_parallel_executor(
             model, self.precision, options, config=config, ranks=self.ranks, warn=self._warn
         )

@@ -247,8 +247,8 @@ def decoder_graph(model: Transformer) -> Any:
     `value_i` of the tokens before. Its outputs are `log_probs` (rows, vocab), `attention` (rows, length), and for each
     layer `new_key_i` and `new_value_i`, which include this token.
 
-    `attention` is the mean over the heads of the middle layers. It tells which source words a token comes from (see
-    `dragoman.decoding.alignment`).
+    `attention` is the mean over the heads that tell which source words a token comes from
+    (`TransformerConfig.aligning_layers`).
     """
     config, graph = model.config, Graph("decoder", model)
     tokens = graph.input("tokens", ["rows", 1], whole=True)
@@ -269,8 +269,11 @@ def decoder_graph(model: Transformer) -> Any:
     logits = graph.linear(states, model.projection)
     logits = graph.op("Squeeze", logits, one)
     graph.output("log_probs", graph.op("LogSoftmax", logits, axis=-1), ["rows", config.target_vocab_size])
-    middle = cross_weights[1:-1] or cross_weights
-    heads = graph.op("Concat", *middle, axis=1)
+    chosen = [cross_weights[layer] for layer in config.aligning_layers]
+    if config.guided_head:
+        from_first, to_second, of_heads = (graph.constant(number, whole=True) for number in (0, 1, 1))
+        chosen = [graph.op("Slice", weights, from_first, to_second, of_heads) for weights in chosen]
+    heads = graph.op("Concat", *chosen, axis=1)
     graph.output("attention", graph.op("ReduceMean", heads, axes=[1, 2], keepdims=0), ["rows", "length"])
     return graph.model()
 

@@ -1,0 +1,65 @@
+"""Training sources with typos, others in each epoch, so that a model reads what people type.
+
+Sentences are decoded, misspelled as `dragoman.text.variants.typos` does, and encoded again. Targets stay as they are.
+"""
+
+import random
+
+import numpy as np
+
+from dragoman.data.batching import Sentences, Store
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.variants import typos
+
+
+class ChangedSentences:
+    """Sentences of which some have other token ids: `changed` has these by the index of the sentence."""
+
+    def __init__(self, sentences: Sentences, changed: dict[int, np.ndarray]):
+        self.sentences, self.changed = sentences, changed
+        self.lengths = sentences.lengths.copy()
+        for row, ids in changed.items():
+            self.lengths[row] = len(ids)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """The token ids of one sentence."""
+        changed = self.changed.get(index)
+        return self.sentences[index] if changed is None else changed
+
+
+class MisspelledStore:
+    """Sources of which a `share` has typos, drawn in each epoch by `seed`.
+
+    A sentence stays as it is if it would have `limit` tokens or more, or if its text does not give its tokens again:
+    with slots for placeholders, which are numbered in each sentence, with unknown words, or split at random.
+    """
+
+    def __init__(self, store: Store, tokenizer: Tokenizer, *, share: float, seed: int, limit: int):
+        self.store, self.tokenizer = store, tokenizer
+        self.share, self.seed, self.limit = share, seed, limit
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def epoch(self, number: int) -> ChangedSentences:
+        """The sentences of an epoch."""
+        sentences = self.store.epoch(number)
+        rows = np.flatnonzero(np.random.default_rng((self.seed, number)).random(len(self)) < self.share).tolist()
+        before = [sentences[row].tolist() for row in rows]
+        # The token of a target language is no part of the text.
+        begins = [ids[:1] if ids[:1] and ids[0] in self.tokenizer.targets.values() else [] for ids in before]
+        texts = self.tokenizer.decode_batch([ids[len(begin) :] for ids, begin in zip(before, begins, strict=True)])
+        misspelled = [
+            typos(text, "", random.Random(f"{self.seed} {number} {row}"))[0]
+            for text, row in zip(texts, rows, strict=True)
+        ]
+        again, after = self.tokenizer.encode_batch(texts), self.tokenizer.encode_batch(misspelled)
+        changed = {
+            row: np.array(begin + new, np.uint32)
+            for row, begin, ids, same, new in zip(rows, begins, before, again, after, strict=True)
+            if begin + same == ids and new != same and len(begin + new) < self.limit
+        }
+        return ChangedSentences(sentences, changed)

@@ -1,0 +1,168 @@
+"""Training pairs aligned by statistics, and batches that have these alignments."""
+
+from itertools import product
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.data import aligning
+from dragoman.data.aligning import LONGEST, NONE, AlignmentModel, align
+from dragoman.data.batching import Sentences, TokenBatches
+from dragoman.data.misspelling import ChangedSentences
+
+
+def sentences(rows: list[list[int]]) -> Sentences:
+    return Sentences(np.array([token for row in rows for token in row], np.uint32), np.cumsum([*map(len, rows)]))
+
+
+def dictionary_pairs(count: int, *, words: int = 40, seed: int = 3) -> tuple[list[list[int]], list[list[int]], list]:
+    """Sources, targets that translate them word by word with some neighbours exchanged, and the true positions.
+
+    Some targets have a word that comes from none.
+    """
+    rng = np.random.default_rng(seed)
+    sources, targets, truth = [], [], []
+    for _ in range(count):
+        source = rng.integers(10, 10 + words, rng.integers(3, 9)).tolist()
+        positions = list(range(len(source)))
+        if rng.random() < 0.5:
+            at = int(rng.integers(len(source) - 1))
+            positions[at], positions[at + 1] = positions[at + 1], positions[at]
+        target = [1_000 + source[position] for position in positions]
+        if rng.random() < 0.3:
+            at = int(rng.integers(len(target) + 1))
+            target.insert(at, 7)
+            positions.insert(at, len(source))
+        sources.append(source)
+        targets.append(target)
+        truth.append(positions)
+    return sources, targets, truth
+
+
+def test_words_of_a_dictionary_are_found_with_those_that_come_from_none() -> None:
+    sources, targets, truth = dictionary_pairs(400)
+    found = align(sentences(sources), sentences(targets), seed=1)
+    assert [len(positions) for positions in found] == [*map(len, targets)]
+    is_right = np.concatenate([np.array(a) == b for a, b in zip(truth, found, strict=True)])
+    assert is_right.mean() > 0.98
+
+
+def by_enumeration(
+    source: list[int], target: list[int], words: dict[tuple[int, int], float], jumps: dict[int, float]
+) -> np.ndarray:
+    """The posterior of each source position for each target token, as a sum over all alignments.
+
+    A token that comes from none keeps the position before it, from which the next jump starts.
+    """
+    length, missing = len(source), aligning.MISSING
+    far = aligning.FARTHEST
+
+    def weight(before: int, to: int) -> float:
+        return jumps[max(-far, min(far, to - before))]
+
+    result, total = np.zeros((len(target), length)), 0.0
+    for states in product(range(2 * length), repeat=len(target)):
+        factors, last = [], -1
+        for token, state in zip(target, states, strict=True):
+            place, is_none = state % length, state >= length
+            share = missing if is_none else 1 - missing
+            if last < 0:
+                share /= length
+            elif is_none:
+                share *= place == last
+            else:
+                share *= weight(last, place) / sum(weight(last, to) for to in range(length))
+            factors += [share, words[-1 if is_none else source[place], token]]
+            last = place
+        probability = prod(factors)
+        total += probability
+        for index, state in enumerate(states):
+            if state < length:
+                result[index, state] += probability
+    return result / total
+
+
+def test_posteriors_are_those_of_a_sum_over_all_alignments() -> None:
+    rng = np.random.default_rng(8)
+    source, target = [4, 9, 4, 11], [21, 22, 21]
+    words = {(s, t): float(rng.uniform(0.01, 1)) for s in (-1, *source) for t in target}
+    jumps = rng.uniform(0.05, 1, 2 * aligning.FARTHEST + 1).astype(np.float32)
+    numbers = {((s + 1) << 32) + t: p for (s, t), p in words.items()}
+    pairs = np.array(sorted(numbers))
+    model = AlignmentModel(pairs, np.array([numbers[pair] for pair in pairs.tolist()], np.float32), jumps)
+    (block,) = aligning._blocks([np.array(source)], [np.array(target)])
+    weights = dict(zip(range(-aligning.FARTHEST, aligning.FARTHEST + 1), jumps.tolist(), strict=True))
+    expected = by_enumeration(source, target, words, weights)
+    np.testing.assert_allclose(model.posteriors(block)[0], expected, atol=1e-5)
+
+
+def test_posteriors_of_a_sentence_do_not_depend_on_others_in_its_block() -> None:
+    sources, targets, _ = dictionary_pairs(60)
+    model = AlignmentModel.learn([*map(np.array, sources)], [*map(np.array, targets)])
+    together = {}
+    for block in aligning._blocks([*map(np.array, sources)], [*map(np.array, targets)]):
+        for row, values in zip(block.rows.tolist(), model.posteriors(block), strict=True):
+            together[row] = values[: len(targets[row])]
+    for row in range(0, 60, 7):
+        (block,) = aligning._blocks([np.array(sources[row])], [np.array(targets[row])])
+        alone = model.posteriors(block)[0]
+        np.testing.assert_allclose(alone, together[row], atol=1e-5)
+        assert (alone.sum(1) <= 1 + 1e-5).all()
+
+
+def test_words_that_were_never_seen_are_no_reason_to_stop() -> None:
+    sources, targets, _ = dictionary_pairs(50)
+    model = AlignmentModel.learn([*map(np.array, sources)], [*map(np.array, targets)])
+    (block,) = aligning._blocks([np.array([99_999, 12])], [np.array([88_888, 1_012])])
+    posteriors = model.posteriors(block)[0]
+    assert np.isfinite(posteriors).all()
+    assert posteriors[1].argmax() == 1
+
+
+def test_long_and_empty_sentences_and_all_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources, targets, _ = dictionary_pairs(30)
+    sources[4], targets[9], targets[11] = [10] * (LONGEST + 1), [1_010] * (LONGEST + 1), []
+    found = align(sentences(sources), sentences(targets), seed=1)
+    assert {row for row, positions in enumerate(found) if (positions == NONE).all()} == {4, 9, 11}
+    assert len(found[9]) == LONGEST + 1
+    monkeypatch.setattr(aligning, "MOST_PAIRS", 10)
+    few = [align(sentences(sources), sentences(targets), seed=seed) for seed in (1, 1, 2)]
+    chosen = [{row for row, positions in enumerate(found) if (positions != NONE).any()} for found in few]
+    assert len(chosen[0]) == 10
+    assert chosen[0] == chosen[1] != chosen[2]
+
+
+def test_nothing_to_align_is_no_error() -> None:
+    assert align(sentences([[], []]), sentences([[5], []]), seed=1)[0].tolist() == [NONE]
+
+
+def test_batches_have_the_positions_of_their_labels(tmp_path: Path) -> None:
+    sources, targets = sentences([[5, 6], [7], [8, 9, 8]]), sentences([[50, 51, 52], [53], [54, 55]])
+    changed = ChangedSentences(sources, {1: np.array([7, 7], np.uint32)})
+
+    class Store:
+        def __init__(self, epoch: object) -> None:
+            self.opened = epoch
+
+        def __len__(self) -> int:
+            return 3
+
+        def epoch(self, number: int) -> object:
+            return self.opened
+
+    batches = TokenBatches(Store(changed), Store(targets), max_tokens=100, seed=1)
+    batches.alignments = Sentences(np.array([1, 0, 2, 0, 3, NONE], np.int16), targets.ends)
+    (rows,) = batches.plan(0)
+    batch = batches.collate(rows)
+    positions = dict(zip(rows.tolist(), batch.positions.tolist(), strict=True))
+    assert positions == {
+        0: [1, 0, 2, 2],  # its third token comes from none, as its end, which comes from that of the source
+        1: [-1, -1, -1, -1],  # other tokens than those that were aligned
+        2: [3, -1, 3, -1],
+    }
+    assert [tensor.shape[0] for tensor in batch.tensors] == [3] * 4
+    again = type(batch).from_tensors(*batch.tensors)
+    assert again.positions is batch.positions
+    assert again.soft_targets is None

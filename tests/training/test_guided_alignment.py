@@ -1,0 +1,143 @@
+"""Guided alignment: the loss of one head, its gradient, and engines that read this head."""
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.data.batching import Batch
+from dragoman.decoding.torch_engine import TorchEngine
+from dragoman.engine.engine import ArrayEngine
+from dragoman.model import Transformer, TransformerConfig
+from dragoman.model.attention import AttentionMaps
+from dragoman.model.loss import LossOptions, alignment_loss
+from dragoman.training.executors import CopiesExecutor, Executor
+from dragoman.training.loss import batch_loss
+
+CONFIG = TransformerConfig(
+    source_vocab_size=40,
+    target_vocab_size=40,
+    d_model=32,
+    d_ff=48,
+    num_heads=2,
+    num_encoder_layers=1,
+    num_decoder_layers=3,
+    dropout=0.0,
+    guided_head=True,
+)
+
+
+@pytest.fixture
+def model() -> Transformer:
+    torch.manual_seed(11)
+    return Transformer(CONFIG)
+
+
+@pytest.fixture
+def batch() -> Batch:
+    rng = np.random.default_rng(2)
+    lengths = [(3, 5), (6, 2), (4, 4), (1, 1)]
+    sources = [rng.integers(4, 40, source).tolist() for source, _ in lengths]
+    targets = [rng.integers(4, 40, target).tolist() for _, target in lengths]
+    batch = Batch.of(sources, targets)
+    positions = torch.full_like(batch.labels, -1)
+    for row, (source, target) in enumerate(lengths):
+        positions[row, :target] = torch.from_numpy(rng.integers(-1, source + 1, target))
+        positions[row, target] = source
+    return Batch(batch.source_ids, batch.target_ids, batch.labels, positions=positions)
+
+
+def test_the_loss_is_minus_log_of_the_attention_to_each_position() -> None:
+    torch.manual_seed(1)
+    scores = torch.randn(2, 3, 4, requires_grad=True)
+    positions = torch.tensor([[0, 3, -1], [2, -1, -1]])
+    probabilities = scores.softmax(-1)
+    expected = -(probabilities[0, 0, 0].log() + probabilities[0, 1, 3].log() + probabilities[1, 0, 2].log())
+    loss = alignment_loss(scores, positions)
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    assert not scores.grad[0, 2].any()
+    assert not scores.grad[1, 1:].any()
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 3.0])
+def test_the_loss_of_a_batch_has_the_share_of_one_head(model: Transformer, batch: Batch, r_drop: float) -> None:
+    maps = AttentionMaps()
+    model.states(batch.source_ids, batch.target_ids, maps=maps)
+    weights = maps.cross[1].weights[:, 0]  # of the last layer but one
+    known = [(row, place) for row, place in np.argwhere(batch.positions.numpy() >= 0).tolist()]
+    of_head = -sum(weights[row, place, batch.positions[row, place]].log() for row, place in known)
+    plain, count = batch_loss(model, batch, LossOptions(0, r_drop=r_drop))
+    guided, count_too = batch_loss(model, batch, LossOptions(0, r_drop=r_drop, guided_alignment=0.25))
+    assert count == count_too
+    torch.testing.assert_close(guided - plain, 0.25 * of_head, rtol=1e-4, atol=1e-4)
+
+
+def test_only_what_the_head_is_computed_from_gets_another_gradient(model: Transformer, batch: Batch) -> None:
+    def gradients(weight: float) -> dict[str, torch.Tensor]:
+        model.zero_grad()
+        loss, _ = batch_loss(model, batch, LossOptions(0, guided_alignment=weight))
+        loss.backward()
+        return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+    plain, guided = gradients(0.0), gradients(1.0)
+    differing = {name for name in plain if not torch.allclose(plain[name], guided[name], atol=1e-6)}
+    assert "decoder.layers.1.cross_attention.query.weight" in differing
+    assert "encoder.layers.0.feed_forward.inner.weight" in differing
+    assert not {name for name in differing if name.startswith(("decoder.layers.2", "decoder.norm", "projection"))}
+    query = (
+        plain["decoder.layers.1.cross_attention.query.weight"] - guided["decoder.layers.1.cross_attention.query.weight"]
+    )
+    assert query[:16].abs().max() > 1e-4
+    assert query[16:].abs().max() < 1e-6  # the other head
+
+
+def test_copies_compute_the_loss_of_the_model(model: Transformer, batch: Batch) -> None:
+    options = LossOptions(0, guided_alignment=0.5)
+    expected = Executor(model, torch.float32, options).backward([batch], seed=lambda _: 1)
+    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    copies = CopiesExecutor(model, torch.float32, options, copies=2, warn=pytest.fail)
+    try:
+        found = copies.backward([batch], seed=lambda _: 1)
+    finally:
+        copies.close()
+    assert found.loss == pytest.approx(expected.loss, rel=1e-5)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
+
+
+def test_validation_does_not_count_it(model: Transformer, batch: Batch) -> None:
+    executor = Executor(model, torch.float32, LossOptions(0, guided_alignment=5.0))
+    plain, _ = batch_loss(model, batch, LossOptions(0))
+    assert executor.loss(batch)[0] == pytest.approx(plain.item(), rel=1e-5)
+
+
+def test_engines_read_the_guided_head_alone(model: Transformer, batch: Batch) -> None:
+    maps = AttentionMaps()
+    with torch.no_grad():
+        model.states(batch.source_ids, batch.target_ids, maps=maps)
+    expected = maps.cross[1].weights[:, 0].numpy()
+    weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
+    ids = batch.source_ids.numpy(), batch.target_ids.numpy()
+    for engine in (ArrayEngine(CONFIG, weights), TorchEngine(model.eval())):
+        np.testing.assert_allclose(engine.attention(*ids), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("layers", "guided", "expected"),
+    [
+        (1, False, [0]),
+        (2, False, [0, 1]),
+        (3, False, [1]),
+        (6, False, [1, 2, 3, 4]),
+        (1, True, [0]),
+        (2, True, [0]),
+        (6, True, [4]),
+    ],
+)
+def test_layers_that_tell_alignments(layers: int, guided: bool, expected: list[int]) -> None:
+    config = TransformerConfig.preset(
+        "base", source_vocab_size=10, target_vocab_size=10, num_decoder_layers=layers, guided_head=guided
+    )
+    assert [*config.aligning_layers] == expected
+    assert config.aligning_heads == (1 if guided else 8)
