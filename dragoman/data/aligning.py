@@ -175,13 +175,13 @@ def align(sources: Sentences, targets: Sentences, *, seed: int) -> list[np.ndarr
     fitting = np.flatnonzero((lengths.min(0) > 0) & (lengths.max(0) <= LONGEST))
     chosen = np.random.default_rng(seed).permutation(fitting)[:MOST_PAIRS]
     learnt = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[:, chosen].prod(0)), MOST_CELLS)))]
-    sides = [sources[row] for row in learnt], [targets[row] for row in learnt]
+    sides = [sources[row] for row in learnt.tolist()], [targets[row] for row in learnt.tolist()]
     models = tuple(map_on_cores(AlignmentModel.learn, [sides, sides[::-1]])) if len(chosen) else ()
     aligned = [np.full(length, NONE, np.int16) for length in lengths[1].tolist()]
-    parts = np.array_split(chosen, max(1, len(chosen) // 4096))
-    jobs = (([sources[row] for row in part], [targets[row] for row in part]) for part in parts if len(part))
-    for part, positions in zip(parts, map_on_cores(partial(_linked, models), jobs), strict=False):
-        for row, positions_of_row in zip(part.tolist(), positions, strict=True):
+    parts = [part.tolist() for part in np.array_split(chosen, len(chosen) // 4096 + 1) if len(part)]
+    jobs = (([sources[row] for row in part], [targets[row] for row in part]) for part in parts)
+    for part, positions in zip(parts, map_on_cores(partial(_linked, models), jobs), strict=True):
+        for row, positions_of_row in zip(part, positions, strict=True):
             aligned[row] = positions_of_row
     return aligned
 

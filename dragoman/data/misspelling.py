@@ -33,8 +33,8 @@ class ChangedSentences:
 class MisspelledStore:
     """Sources of which a `share` has typos, drawn in each epoch by `seed`.
 
-    A sentence stays as it is if it would have `limit` tokens or more, or if its text does not give its tokens again:
-    with slots for placeholders, which are numbered in each sentence, with unknown words, or split at random.
+    A sentence stays as it is if it would have `limit` tokens or more, or if its text does not give its tokens again,
+    as with unknown words or with words that were split at random.
     """
 
     def __init__(self, store: Store, tokenizer: Tokenizer, *, share: float, seed: int, limit: int):

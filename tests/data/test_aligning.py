@@ -46,7 +46,7 @@ def test_words_of_a_dictionary_are_found_with_those_that_come_from_none() -> Non
     found = align(sentences(sources), sentences(targets), seed=1)
     assert [len(positions) for positions in found] == [*map(len, targets)]
     is_right = np.concatenate([np.array(a) == b for a, b in zip(truth, found, strict=True)])
-    assert is_right.mean() > 0.98
+    assert is_right.mean() > 0.97
 
 
 def by_enumeration(
