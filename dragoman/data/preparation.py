@@ -183,6 +183,8 @@ def prepare(
     about = _write_parts(pairs, parts, tools, config, folder)
     if num_near_duplicates:
         about.dropped[NEAR_DUPLICATE] = num_near_duplicates
+    if config.training.guided_alignment:
+        align_pairs(folder, config)
     about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 

@@ -31,17 +31,11 @@ def attention(query: Queries, key: Keys, value: Keys, mask: Mask | None = None, 
 
 def attention_weights(query: Queries, key: Keys, mask: Mask | None = None) -> Weights:
     """softmax(Q K^T / sqrt(d_k)): how much each query takes from each key; rows sum to 1."""
-    scores = attention_scores(query, key, mask)
-    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
-
-
-def attention_scores(query: Queries, key: Keys, mask: Mask | None = None) -> Weights:
-    """Q K^T / sqrt(d_k), and the smallest number where the mask hides a key."""
     scores = (query / math.sqrt(key.size(-1))) @ key.transpose(-2, -1)
     if mask is not None:
         # The smallest number rather than -inf: a row that may attend to nothing becomes uniform, not NaN.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores
+    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 
 attend = Formula(attention)
@@ -150,10 +144,9 @@ class Recorded:
         """How much each query takes from each key."""
         return attention_weights(self.query, self.key, self.mask)
 
-    def head_scores(self, head: int) -> Float[Tensor, "rows queries keys"]:
-        """What the softmax of one head is taken of, with the smallest number where the mask hides a key."""
-        scores = attention_scores(self.query[:, head : head + 1], self.key[:, head : head + 1], self.mask)
-        return scores.squeeze(1)
+    def weights_of(self, head: int) -> Float[Tensor, "rows queries keys"]:
+        """The weights of one head."""
+        return attention_weights(self.query[:, head : head + 1], self.key[:, head : head + 1], self.mask).squeeze(1)
 
 
 @dataclass

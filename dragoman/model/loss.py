@@ -87,16 +87,16 @@ def soft_cross_entropy(
 
 
 def alignment_loss(
-    scores: Float[Tensor, "rows tgt_len src_len"], positions: Int[Tensor, "rows tgt_len"]
+    weights: Float[Tensor, "rows tgt_len src_len"], positions: Int[Tensor, "rows tgt_len"]
 ) -> Float[Tensor, ""]:
     """Sum over the target tokens of -log of the attention that one head pays to the source position of each.
 
-    This is guided alignment (Chen et al. 2016, arXiv 1607.01628). `scores` are what the softmax is taken of; targets
-    whose position is negative do not count.
+    This is guided alignment (Chen et al. 2016, arXiv 1607.01628). `weights` are those of the head; targets whose
+    position is negative do not count.
     """
-    log_probs = scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
-    chosen = log_probs.gather(2, positions.clamp(min=0)[:, :, None]).squeeze(2)
-    return -chosen[positions >= 0].sum()
+    chosen = weights.gather(2, positions.clamp(min=0)[:, :, None]).squeeze(2)[positions >= 0]
+    wide = chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+    return -wide.clamp(min=torch.finfo(wide.dtype).tiny).log().sum()
 
 
 def divergence(p: Float[Tensor, "*targets vocab"], q: Float[Tensor, "*targets vocab"]) -> Float[Tensor, "*targets"]:

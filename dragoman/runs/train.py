@@ -16,7 +16,7 @@ import torch
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
-from dragoman.data.preparation import PreparedData, align_pairs, prepare
+from dragoman.data.preparation import POSITIONS, PreparedData, align_pairs, prepare
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
 from dragoman.data_check import training_warnings
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
@@ -107,10 +107,6 @@ def start_run(
         for line in config.chosen:
             listener.note(line)
         _prepare_data(pairs, config, directory, listener)
-        if config.training.guided_alignment:
-            with listener.status("Aligning the words of the pairs"):
-                align_pairs(directory.data, config)
-                seal(directory.data)
         _warn_if_preparing_took_long(config, started, listener)
         context = RunContext(listener, started, ranks or ALONE)
         _choose_training(config, directory, context)
@@ -168,6 +164,10 @@ def _prepare_data(
         if isinstance(pairs, PreparedFolder):
             pairs.check()
             pairs.place(directory.data)
+            if config.training.guided_alignment and not (directory.data / POSITIONS).exists():
+                tell("aligning words")
+                align_pairs(directory.data, config)
+                seal(directory.data)
         else:
             pairs = best_pairs(pairs, config, near=directory.data, tell=tell)
             prepare(pairs, config, directory.data, kept=base_tools)

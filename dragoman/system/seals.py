@@ -53,7 +53,7 @@ def checksum(content: bytes | memoryview, before: str = "") -> str:
 
 def seal(folder: Path) -> None:
     """Write the manifest of a folder, with which `check_seal` compares its files."""
-    marks = {file.name: mark_of(file) for file in sorted(folder.iterdir()) if file.name != LOCK}
+    marks = {file.name: mark_of(file) for file in sorted(folder.iterdir()) if file.name not in (LOCK, MANIFEST)}
     write_file(folder / MANIFEST, json.dumps(marks, separators=(",", ":")).encode())
 
 

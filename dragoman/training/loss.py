@@ -42,7 +42,7 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     )
     if maps is not None and batch.positions is not None:
         recorded = maps.cross[model.config.aligning_layers[0]]
-        guided = alignment_loss(recorded.head_scores(0), batch.positions.repeat(passes, 1))
+        guided = alignment_loss(recorded.weights_of(0), batch.positions.repeat(passes, 1))
         loss = loss + options.guided_alignment * guided
     return loss / passes, count
 

@@ -267,9 +267,10 @@ def test_weights_that_were_asked_for_sum_to_one_and_change_nothing():
         (maps.cross, 3, (5, 3, 7, 13)),
     ):
         assert [tuple(layer.weights.shape) for layer in layers] == [shape] * count
-        for query, key, value, weights in layers:
+        for layer in layers:
+            weights, width = layer.weights, layer.query.size(-1)
             torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-            assert not weights.requires_grad
-            assert query.shape == (*shape[:3], query.size(-1))
-            assert key.shape == value.shape == (5, 3, shape[3], query.size(-1))
+            torch.testing.assert_close(layer.weights_of(1), weights[:, 1], rtol=0, atol=1e-6)
+            assert layer.query.shape == (*shape[:3], width)
+            assert layer.key.shape == layer.value.shape == (5, 3, shape[3], width)
             assert (weights.triu(1) == 0).all() if layers is maps.decoder else (weights[..., 11:] == 0).all()

@@ -63,11 +63,20 @@ DROPOUTS = {
 }  # fmt: skip
 ONE_TABLE = {"share_embeddings", "tie_projection"}
 READ_BY_DECODING = {"bos_id", "eos_id"}
+READ_FOR_ALIGNMENTS = {"guided_head"}  # see tests/training/test_guided_alignment.py
 FIRST_WEIGHTS = {"initialisation"}  # see test_transformer.py
 
 
 def test_every_field_is_tested_here():
-    tested = [*CHANGES_LOGITS, *CHANGES_SHAPES, *DROPOUTS, *ONE_TABLE, *READ_BY_DECODING, *FIRST_WEIGHTS]
+    tested = [
+        *CHANGES_LOGITS,
+        *CHANGES_SHAPES,
+        *DROPOUTS,
+        *ONE_TABLE,
+        *READ_BY_DECODING,
+        *FIRST_WEIGHTS,
+        *READ_FOR_ALIGNMENTS,
+    ]
     assert sorted(tested) == sorted(field.name for field in dataclasses.fields(TransformerConfig))
 
 
