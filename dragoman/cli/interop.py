@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,6 +57,13 @@ def import_(
             "eight bits. Default: 50 English ones, if it translates from English."
         ),
     ] = None,
+    trim_vocabulary: Annotated[
+        list[Path] | None,
+        File(
+            help="Texts in the languages that you need: pieces of a pretrained vocabulary that they never use are "
+            "dropped. May be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Convert a pretrained model, or the weights that a notebook saved, into a model directory.
 
@@ -69,10 +77,10 @@ def import_(
         for_notebooks = [style, num_heads, source_tokenizer, target_tokenizer]
         if any(option is not None for option in for_notebooks):
             raise UsageError("--style, --num-heads and tokenizers are for a notebook's weights; leave them out.")
-        _import_pretrained(context, model, output, (source, target), sentences)
+        _import_pretrained(context, model, output, (source, target), sentences, trim_vocabulary or [])
         return
-    if source or target or sentences:
-        raise UsageError("--from, --to and --sentences are for pretrained models; leave them out.")
+    if source or target or sentences or trim_vocabulary:
+        raise UsageError("--from, --to, --sentences and --trim-vocabulary are for pretrained models; leave them out.")
     if style is None or num_heads is None:
         raise UsageError(
             f"{model} is a file, and so a notebook's weights: give --style and --num-heads; a pretrained model is a "
@@ -87,6 +95,7 @@ def _import_pretrained(
     output: Path,
     languages: tuple[str | None, str | None],
     sentences_file: Path | None,
+    texts: list[Path],
 ) -> None:
     """Convert a pretrained model in a folder, or on the Hugging Face Hub, and say how to use it."""
     from dragoman.formats.text_files import open_input
@@ -102,19 +111,28 @@ def _import_pretrained(
         folder = download(model, progress=not (context.quiet or context.as_json))
     if not any(folder.glob("*.npz")):
         read_json(folder / "config.json")
-    if sentences_file:
-        open_input(sentences_file).close()
+    for file in (sentences_file, *texts):
+        if file:
+            open_input(file).close()
     from dragoman.interop.imports.eight_bits import sentences_for
     from dragoman.interop.imports.pretrained import import_pretrained
+    from dragoman.interop.imports.trimming import texts_in
 
     with display.status("Reading and checking the model, and trying it in eight bits"):
         imported = import_pretrained(
-            folder, output, languages=languages, name=model, sentences=partial(sentences_for, file=sentences_file)
+            folder,
+            output,
+            languages=languages,
+            name=model,
+            sentences=partial(sentences_for, file=sentences_file),
+            trim_to=chain.from_iterable(map(texts_in, texts)) if texts else None,
         )
     if context.as_json:
         facts = {"architecture": imported.model.config.to_dict(), "int8_bleu": imported.int8_bleu}
         print_json({"model": str(output), **facts})
     _note_size(display, output, imported.model.config)
+    if texts:
+        display.note(f"It keeps {imported.target_tokenizer.vocab_size:,} pieces of the vocabulary of its targets.")
     _note_eight_bits(display, imported)
     choices = ()
     if imported.target_tokenizer.languages and not imported.target_tokenizer.language:

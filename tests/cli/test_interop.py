@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from dragoman import cli
+from dragoman.storage.model_directory import ModelDirectory
+from tests.interop import pretrained_models as models
 from tests.interop.notebook_tokenizers import keras_words, word_level
 from tests.interop.notebooks import SOURCES, TARGETS, make
 from tests.small import write_pairs
@@ -128,3 +130,19 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(dragoman, folder, command,
     assert err.count("\n") == 1
     assert sorted(folder.iterdir()) == before
     assert not Path("ran-on-load").exists()
+
+
+@pytest.mark.slow
+def test_a_vocabulary_is_trimmed_to_texts(dragoman, tmp_path):
+    models.m2m(tmp_path / "theirs")
+    pairs = write_pairs(tmp_path / "pairs.tsv", zip(SOURCES, TARGETS, strict=True))
+    command = f"import {tmp_path / 'theirs'} {tmp_path}/{{}} --from en --to fr --trim-vocabulary {{}}"
+    assert dragoman(command.format("none", "missing"))[0] == 3
+    assert not (tmp_path / "none").exists()
+    code, _, said = dragoman(command.format("ours", pairs))
+    assert code == 0
+    kept = ModelDirectory.load(tmp_path / "ours").target_tokenizer.vocab_size
+    assert f"It keeps {kept} pieces of the vocabulary of its targets." in " ".join(said.split())
+    code, _, said = dragoman(f"import {FILES['keras'].format(tmp_path / 'keras')}", "--trim-vocabulary", str(pairs))
+    assert code == 2
+    assert "are for pretrained models" in " ".join(said.split())

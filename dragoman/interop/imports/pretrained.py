@@ -4,7 +4,7 @@ A folder of transformers has a config.json, one of Marian itself an .npz file. T
 rows of the tables.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from dragoman.interop.imports.pretrained_vocabulary import (
     multilingual_vocabulary,
     trained_tokenizer,
 )
+from dragoman.interop.imports.trimming import trimmed
 from dragoman.interop.imports.weights import read_weights
 from dragoman.model import TransformerConfig
 from dragoman.report.summary import sizes
@@ -71,12 +72,14 @@ def import_pretrained(
     languages: tuple[str | None, str | None] = (None, None),
     name: str | None = None,
     sentences: Callable[[ModelDirectory], Sequence[str]] = lambda directory: (),
+    trim_to: Iterable[str] | None = None,
 ) -> ModelDirectory:
     """Write a pretrained model to `output`, a new or empty folder, which stays as it was if that fails.
 
     `languages` are the source and target language; those that are None are taken from the files. `name` is the origin
     of the model, for its card. `sentences` gives sentences of its source language, on which it is tried in eight bits:
-    where these hold, it translates in them, and its card says so. Raises `DataError` for files that are missing,
+    where these hold, it translates in them, and its card says so. With `trim_to`, pieces that these texts never use are
+    dropped (`dragoman.interop.imports.trimming`). Raises `DataError` for files that are missing,
     damaged, or of a model that Dragoman does not compute, and `UsageError` for a language that the model does not know.
     """
     refuse_to_overwrite(output)
@@ -95,6 +98,8 @@ def import_pretrained(
         for given, named in zip(languages, pretrained.languages, strict=True)
     ]
     directory = directory.speaking(*wanted)
+    if trim_to is not None:
+        directory = trimmed(directory, trim_to)
     tried_on = sentences(directory)
     directory = replace(directory, int8_bleu=bleu_in_eight_bits(directory, tried_on))
     card = _card(
@@ -212,7 +217,7 @@ def _card(directory: ModelDirectory, pretrained: Pretrained, *, origin: str, tit
         title=title,
         program=pretrained.program,
         origin=origin,
-        facts=sizes(pretrained.config, num_weights, kind=tokenizer.kind),
+        facts=sizes(directory.model.config, num_weights, kind=tokenizer.kind),
         languages=list(tokenizer.languages),
         direction=" to ".join(code or "?" for code in directory.languages),
         punctuation=pretrained.style.punctuation,

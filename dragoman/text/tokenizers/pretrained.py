@@ -110,6 +110,8 @@ class PretrainedVocabulary:
     """Whether a text may begin with the token of a language, as `>>fra<<`, which then takes the place of `begin`."""
     legacy: bool = False
     """Whether `begin` stands after each text and its end of sentence instead, as in NLLB's first tokenizer."""
+    trimmed: bool = False
+    """Whether pieces were dropped. One that is gone is spelled by the longest of those that are left."""
 
 
 class PretrainedTokenizer(Tokenizer):
@@ -157,8 +159,21 @@ class PretrainedTokenizer(Tokenizer):
         end = [self.special_ids.eos] if self.content.legacy else []
         ids_of_texts = []
         for begin, pieces in zip(begins, self._pieces.split(rests), strict=True):
+            if self.content.trimmed:
+                pieces = [part for piece in pieces for part in self._parts(piece)]
             ids_of_texts.append([*begin, *[self._ids.get(piece, unknown) for piece in pieces], *end])
         return ids_of_texts
+
+    def _parts(self, piece: str) -> list[str]:
+        """The piece, or the longest known ones that spell it, from left to right; an unknown character stays alone."""
+        parts: list[str] = []
+        position = 0
+        while position < len(piece):
+            ends = range(len(piece), position, -1)
+            end = next((end for end in ends if piece[position:end] in self._ids), position + 1)
+            parts.append(piece[position:end])
+            position = end
+        return parts
 
     def tag(self, text: str) -> str:
         begin = text[: text.find("<<") + 2]
@@ -226,6 +241,8 @@ class PretrainedTokenizer(Tokenizer):
         }
         if content.legacy:
             fields["legacy"] = True
+        if content.trimmed:
+            fields["trimmed"] = True
         return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
