@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ctranslate2
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 import transformers
@@ -18,9 +21,12 @@ from safetensors.torch import load_file, save_file
 from dragoman import Translator
 from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
+from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.errors import DataError, UsageError
+from dragoman.interop.exports.ctranslate2 import write_model
+from dragoman.interop.exports.engine_files import spelled
 from dragoman.interop.exports.exporting import TARGETS, ExportOptions, export, refusal
-from dragoman.interop.exports.onnx import write_graphs
+from dragoman.interop.exports.onnx import FILES, write_graphs
 from dragoman.interop.exports.web import RUNTIME
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.model import Transformer
@@ -375,3 +381,35 @@ def test_an_export_can_be_repeated_byte_for_byte(models, tmp_path, name, quantiz
         export(models[name], tmp_path / time / "model", "onnx", options)
     for path in (tmp_path / "once/model").iterdir():
         assert path.read_bytes() == (tmp_path / "twice/model" / path.name).read_bytes(), path.name
+
+
+@pytest.mark.slow
+def test_other_engines_read_the_guided_head(tokenizer, tmp_path):
+    model = random_model(tokenizer.vocab_size, seed=4, num_decoder_layers=3, guided_head=True)
+    directory = ModelDirectory(model, tokenizer, tokenizer, "en", "fr")
+    pieces = spelled(tokenizer)
+    source = [*tokenizer.encode(SENTENCES[0]), model.config.eos_id]
+    for name in ("ctranslate2", "onnx"):
+        (tmp_path / name).mkdir()
+
+    write_model(directory, tmp_path / "ctranslate2", "float32", (pieces, pieces))
+    translator = ctranslate2.Translator(str(tmp_path / "ctranslate2"))
+    words = [[pieces[id_] for id_ in source[:-1]]]
+    (result,) = translator.translate_batch(words, beam_size=1, max_decoding_length=8, return_attention=True)
+    found = [pieces.index(piece) for piece in result.hypotheses[0]]
+    inputs = np.array([[model.config.bos_id, *found]])
+    expected = TorchEngine(model).attention(np.array([source]), inputs)[0]
+    rows = len(found)
+    # CTranslate2 leaves out the attention to the end of the source.
+    np.testing.assert_allclose(np.array(result.attention[0])[:rows], expected[:rows, :-1], atol=1e-4)
+
+    write_graphs(directory, tmp_path / "onnx", "float32")
+    encoder, decoder = (onnxruntime.InferenceSession(tmp_path / "onnx" / file) for file in FILES)
+    outputs = [output.name for output in encoder.get_outputs()]
+    values = dict(zip(outputs, encoder.run(None, {"ids": np.array([source])}), strict=True))
+    values |= {"tokens": np.array([[model.config.bos_id]]), "position": np.array([0])}
+    width = model.config.d_model // model.config.num_heads
+    past = np.zeros((1, model.config.num_heads, 0, width), np.float32)
+    wanted = [given.name for given in decoder.get_inputs()]
+    (attention,) = decoder.run(["attention"], {name: values.get(name, past) for name in wanted})
+    np.testing.assert_allclose(attention[0], expected[0], atol=1e-4)
