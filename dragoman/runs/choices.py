@@ -230,9 +230,10 @@ def _can_be_rotary(situation: Situation) -> bool:
 
 
 def _can_be_aligned(situation: Situation) -> bool:
-    """Whether the model is new and its pairs are trained on in the same tokens in each epoch."""
+    """Whether the model is new or was guided before, and its pairs have the same tokens in each epoch."""
     config = situation.config
-    return not situation.adapts and not config.tokenizer.samples and not config.training.joined
+    is_guided = not situation.adapts or situation.architecture.guided_head
+    return is_guided and not config.tokenizer.samples and not config.training.joined
 
 
 def _vocab_size(situation: Situation) -> int:

@@ -10,6 +10,7 @@ import pytest
 from dragoman.config.run import RunConfig, load_config
 from dragoman.config.settings import parse_settings
 from dragoman.config.training import TrainingConfig
+from dragoman.errors import UsageError
 from dragoman.model import TransformerConfig
 from dragoman.runs.choices import (
     DECISIONS,
@@ -64,6 +65,29 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
     for rates in (by_time, by_pairs):
         assert rates == sorted(rates)
         assert (rates[0], rates[-1]) == (0, 0.3)
+
+
+def test_a_head_is_guided_where_pairs_have_the_same_tokens_in_each_epoch():
+    assert chosen().training.guided_alignment == 0.1
+    assert chosen().transformer(1000, 1000).guided_head
+    for setting in ("tokenizer.dropout=0.1", "training.joined=0.1", "training.guided_alignment=0"):
+        config = chosen([setting])
+        assert not config.training.guided_alignment
+        assert not config.transformer(1000, 1000).guided_head
+    adapted = {"finetune": {"model": "runs/base"}}
+    assert chosen(recipe=adapted).training.guided_alignment is None
+    guided = adapted | {"model": {"guided_head": True}}
+    assert chosen(recipe=guided).training.guided_alignment == 0.1
+
+
+def test_what_contradicts_a_guided_head_is_refused():
+    for settings, words in (
+        (["training.guided_alignment=0.1", "tokenizer.dropout=0.1"], "split words into others in each epoch"),
+        (["training.guided_alignment=0.1", "training.joined=0.1"], "than those that were aligned"),
+        (["model.guided_head=true"], "needs training.guided_alignment"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            load_config({}, parse_settings(settings))
 
 
 def test_r_drop_is_for_pairs_that_are_seen_often():
