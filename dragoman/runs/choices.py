@@ -44,6 +44,8 @@ EPOCHS_WITHOUT_SMOOTHING = 3
 """Up to this many epochs label smoothing costs more than it brings."""
 GUIDED = 0.1
 """Weight of the loss of guided alignment."""
+TYPOS = 0.1
+"""Share of the sources with typos."""
 R_DROP = 3.0
 """Weight of R-Drop. A step with it takes 1.7 times as long."""
 R_DROP_EPOCHS, R_DROP_STEPS, MANY_EPOCHS = 25, 6_500, 90
@@ -236,6 +238,13 @@ def _can_be_aligned(situation: Situation) -> bool:
     return is_guided and not config.tokenizer.samples and not config.training.joined
 
 
+def _reads_typos(situation: Situation) -> bool:
+    """Whether the model is new, of enough pairs, and its tokens spell words that were never seen, always the same."""
+    tokenizer = situation.config.tokenizer
+    spells = tokenizer.kind != "word" and not tokenizer.samples
+    return not situation.adapts and spells and situation.resources.pairs >= FEWEST
+
+
 def _vocab_size(situation: Situation) -> int:
     kind, pairs = situation.config.tokenizer.kind, situation.resources.pairs
     sizes = (20_000, 20_000, 50_000, 50_000) if kind == "word" else (2_000, 8_000, 16_000, 32_000)
@@ -370,6 +379,12 @@ DECISIONS = (
         "Larger with larger batches. A quarter for pretrained models of others (*Adapting a model*).",
     ),
     Decision(
+        "training.typos",
+        when=_reads_typos,
+        value=lambda _: TYPOS,
+        reason="Half of what typos cost, for a score that chance explains (*Typos*).",
+    ),
+    Decision(
         "training.r_drop",
         when=_r_drop_pays_off,
         value=lambda _: R_DROP,
@@ -426,9 +441,11 @@ def _summary_of_training(situation: Situation) -> list[str]:
     # Two digits, as it is an estimate.
     epochs = f", about {float(f'{situation.epochs:.2g}'):,g} epochs" if math.isfinite(situation.epochs) else ""
     r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
+    typos = f"typos in {training.typos:.0%} of the sources, " if training.typos else ""
     return [
         f"For {length}{pace}{epochs}: dropout {situation.architecture.dropout:g}, "
-        f"{r_drop}label smoothing {training.label_smoothing:g}, batches of {training.max_tokens:,} target tokens.",
+        f"{r_drop}label smoothing {training.label_smoothing:g}, {typos}"
+        f"batches of {training.max_tokens:,} target tokens.",
         f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULE_WORDS[training.schedule].format(decay=training.decay)}.",
     ]

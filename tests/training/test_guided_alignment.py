@@ -1,17 +1,23 @@
 """Guided alignment: the loss of one head, its gradient, and engines that read this head."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+from dragoman import Translator
 from dragoman.data.batching import Batch
+from dragoman.data.bitext import Bitext
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.engine.engine import ArrayEngine
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.loss import LossOptions, alignment_loss
+from dragoman.storage.model_directory import ModelDirectory
 from dragoman.training.executors import CopiesExecutor, Executor
 from dragoman.training.loss import batch_loss
+from tests.small import train_run
 
 CONFIG = TransformerConfig(
     source_vocab_size=40,
@@ -141,3 +147,29 @@ def test_layers_that_tell_alignments(layers: int, guided: bool, expected: list[i
     )
     assert [*config.aligning_layers] == expected
     assert config.aligning_heads == (1 if guided else 8)
+
+
+DICTIONARY = {"girl": "fille", "boy": "garçon", "dog": "chien", "cat": "chat", "umbrella": "parapluie"}
+
+
+def bare_words(text: str) -> list[str]:
+    return [word.strip(".!?'").lower() for word in text.split()]
+
+
+@pytest.mark.slow
+def test_a_trained_model_links_the_words_of_a_dictionary(tmp_path: Path) -> None:
+    settings = ["training.max_steps=220", "training.max_tokens=1024", "model.num_encoder_layers=2"]
+    train_run(tmp_path / "run", "builtin:grammar:4000", settings=[*settings, "model.num_decoder_layers=2"])
+    assert ModelDirectory.load(tmp_path / "run").model.config.guided_head
+    sentences = [source for source, _ in Bitext.open("builtin:grammar:800:test")]
+    translations = Translator.load(tmp_path / "run").translate(sentences, alignments=True)
+    found = []
+    for sentence, translation in zip(sentences, translations, strict=True):
+        source, target = (
+            [word.strip(".!?'").lower() for word in text.split()] for text in (sentence, translation.text)
+        )
+        for word, meaning in DICTIONARY.items():
+            if source.count(word) == target.count(meaning) == 1:
+                found.append((source.index(word), target.index(meaning)) in translation.alignment)
+    assert len(found) > 40
+    assert np.mean(found) > 0.95
