@@ -107,6 +107,25 @@ def test_lengths_tries_floors_penalties_and_samples(model: Path, corpus: Path):
     assert all(len(row.split(" | ")) == 6 for row in rows)
 
 
+def test_alignments_compares_links_and_tags_with_those_of_an_aligner(model: Path, corpus: Path, tmp_path: Path):
+    aligner = tmp_path / "aligner"
+    aligner.write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        "files = dict(zip(sys.argv[1::2], sys.argv[2::2]))\n"
+        "lines = zip(open(files['-s']), open(files['-t']))\n"
+        "links = [' '.join(f'{i}-{i}' for i in range(min(len(a.split()), len(b.split())))) for a, b in lines]\n"
+        "for name in ('-f', '-r'):\n"
+        "    open(files[name], 'w').writelines(line + '\\n' for line in links)\n"
+    )
+    aligner.chmod(0o755)
+    files = [corpus / "a.en", corpus / "b.fr"]
+    options = ["--train", *files, "--test", *files, "--most", "6", "--aligner", aligner]
+    (row,) = run("alignments", model, *options).splitlines()[2:]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[0] == model.name
+    assert all(0 <= float(cell) <= 1 for cell in cells[1:])
+
+
 @pytest.mark.slow
 def test_outlook_compares_what_was_predicted_with_what_came(corpus: Path):
     files = [corpus / "a.en", corpus / "b.fr"]
