@@ -29,11 +29,12 @@ from tools import draw_house
 from tools.pages import DOCS, up_to_date
 
 NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
-DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
-"""Fields of the architecture that follow from the tokenizer and are no settings."""
+DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id", "guided_head")
+"""Fields of the architecture that follow from the tokenizer or the training and are no settings."""
 CHOSEN = {
     "size", "tokenizer.vocab_size", "model.positions", "model.dropout", "training.learning_rate", "training.warmup",
     "training.max_tokens", "training.weight_decay", "training.r_drop", "training.label_smoothing",
+    "training.guided_alignment", "training.typos",
 }  # fmt: skip
 """Keys that `train` fills in if they are left open."""
 

@@ -44,6 +44,7 @@ def test_nothing_is_done_that_the_notebooks_do_not_do(style: str):
     training, decoding = recipe(style).training, recipe(style).decoding
     assert (training.clip_norm, training.average, training.ema, training.weight_decay) == (0, 1, 0, 0)
     assert (training.monitor, decoding.beam_size, training.max_minutes) == ("loss", 1, None)
+    assert (training.guided_alignment, training.typos, training.joined) == (0, 0, 0)
     assert training.label_smoothing == (0.1 if style in ("prenorm", "annotated") else 0)
 
 
