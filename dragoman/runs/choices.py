@@ -44,7 +44,7 @@ EPOCHS_WITHOUT_SMOOTHING = 3
 """Up to this many epochs label smoothing costs more than it brings."""
 GUIDED = 0.1
 """Weight of the loss of guided alignment."""
-TYPOS = 0.1
+TYPOS = 0.2
 """Share of the sources with typos."""
 R_DROP = 3.0
 """Weight of R-Drop. A step with it takes 1.7 times as long."""
@@ -382,7 +382,7 @@ DECISIONS = (
         "training.typos",
         when=_reads_typos,
         value=lambda _: TYPOS,
-        reason="Half of what typos cost, for a score that chance explains (*Typos*).",
+        reason="Half of what typos cost, for less than half of an interval where there are none (*Typos*).",
     ),
     Decision(
         "training.r_drop",

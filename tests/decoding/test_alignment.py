@@ -38,13 +38,15 @@ def test_a_word_is_linked_to_the_word_its_tokens_attend_to_most() -> None:
 def test_a_word_that_attends_to_the_end_is_not_linked() -> None:
     weights = np.array([[0.1, 0.2, 0.7], [0.6, 0.1, 0.3], [0.0, 0.0, 1.0]], np.float32)
     assert links(weights, [[0], [1]], [[0], [1]]) == [(0, 1)]
+    weights[0] = 0.1, 0.4, 0.5  # less than twice as much
+    assert links(weights, [[0], [1]], [[0], [1]]) == [(1, 0), (0, 1)]
     assert links(weights, [], [[0], [1]]) == []
     assert links(weights, [[0], [1]], []) == []
 
 
 def test_all_that_is_no_word_counts_as_one() -> None:
     # Begin of sentence, a word, two ends: what an imported source tokenizer may put around it.
-    weights = np.array([[0.2, 0.35, 0.2, 0.25], [0.1, 0.6, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]], np.float32)
+    weights = np.array([[0.3, 0.2, 0.2, 0.3], [0.1, 0.6, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]], np.float32)
     assert links(weights, [[1]], [[0], [1]]) == [(0, 1)]
 
 
