@@ -62,7 +62,7 @@ class RunConfig(Section):
                 "training.guided_alignment aligns tokens once, but tokenizer.dropout and tokenizer.sampling_alpha "
                 "split words into others in each epoch; leave out one of the two."
             )
-        if model.guided_head and not self.training.guided_alignment and not self.finetune.model:
+        if self.model.get("guided_head") and not self.training.guided_alignment and not self.finetune.model:
             raise ValueError("`guided_head` needs training.guided_alignment; set that instead.")
         if model.share_embeddings and not self.tokenizer.shared and not self.finetune.model:
             raise ValueError(
@@ -89,7 +89,9 @@ class RunConfig(Section):
         """
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
-        guided = {"guided_head": True} if self.training.guided_alignment else {}
+        guided = {"guided_head": bool(self.training.guided_alignment)}
+        if self.finetune.adapts and not self.training.guided_alignment:
+            guided = {}  # the head of the base model still knows
         return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids | guided))
 
     def to_yaml(self) -> str:

@@ -54,7 +54,7 @@ class TrainingConfig(Section):
     smoothing. Only `distill --soft-targets` sets it."""
     guided_alignment: float | None = Field(None, ge=0, le=10)
     """Weight of the loss that teaches one head which source token each target token comes from, by statistics of the
-    pairs; empty: 0.1 for a new model."""
+    pairs; empty: 0.1 for a new model, unless its words are split anew in each epoch or it reads characters."""
     ema: Decay = 0.0
     """Decay of a moving average of the weights, such as 0.999. The average is validated and kept; 0: none."""
     joined: float = Field(0.0, ge=0, le=1)

@@ -19,7 +19,7 @@ import numpy as np
 
 from dragoman.data.batching import Sentences
 from dragoman.engine.shapes import Float, Int
-from dragoman.system.processes import map_on_cores
+from dragoman.system.processes import map_on_cores, one_blas_thread
 
 NONE = -1
 """Position of a target token that nobody has aligned."""
@@ -169,25 +169,25 @@ class AlignmentModel:
         return states.transpose(1, 0, 2), transitions * moves
 
 
-def align(sources: Sentences, targets: Sentences, *, seed: int) -> list[np.ndarray]:
-    """For each token of each target, the position of the source token that it comes from.
+def align(sources: Sentences, targets: Sentences, *, seed: int) -> Iterator[tuple[int, Int[np.ndarray, " tgt_len"]]]:
+    """The index of each pair that is aligned, and for each token of its target the position of its source token.
 
-    It is the length of the source, the position of its end, for a token that comes from none. Targets that are not
-    aligned have `NONE` alone: those of pairs that are too long, and of all but `MOST_PAIRS` others, drawn by `seed`.
+    The position is the length of the source, that of its end, for a token that comes from none. Pairs with an empty or
+    a too long side are left out, and all but `MOST_PAIRS` others, drawn by `seed`.
     """
     lengths = np.stack([sources.lengths, targets.lengths])
     fitting = np.flatnonzero((lengths.min(0) > 0) & (lengths.max(0) <= LONGEST))
     chosen = np.random.default_rng(seed).permutation(fitting)[:MOST_PAIRS]
+    if not len(chosen):
+        return
     learnt = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[:, chosen].prod(0)), MOST_CELLS)))]
     sides = [sources[row] for row in learnt.tolist()], [targets[row] for row in learnt.tolist()]
-    models = tuple(map_on_cores(AlignmentModel.learn, [sides, sides[::-1]])) if len(chosen) else ()
-    aligned = [np.full(length, NONE, np.int16) for length in lengths[1].tolist()]
-    parts = [part.tolist() for part in np.array_split(chosen, len(chosen) // 4096 + 1) if len(part)]
+    parts = [part.tolist() for part in np.array_split(chosen, len(chosen) // 4096 + 1)]
     jobs = (([sources[row] for row in part], [targets[row] for row in part]) for part in parts)
-    for part, positions in zip(parts, map_on_cores(partial(_linked, models), jobs), strict=True):
-        for row, positions_of_row in zip(part, positions, strict=True):
-            aligned[row] = positions_of_row
-    return aligned
+    with one_blas_thread():  # each process has a core
+        forward, backward = map_on_cores(AlignmentModel.learn, [sides, sides[::-1]])
+        for part, positions in zip(parts, map_on_cores(partial(_linked, (forward, backward)), jobs), strict=True):
+            yield from zip(part, positions, strict=True)
 
 
 def _linked(

@@ -224,7 +224,7 @@ class TokenBatches:
         if len(rows_of_part):
             return self.collate(rows_of_part)
         batch = self.collate(rows[:1])
-        return replace(batch, labels=torch.full_like(batch.labels, self.special[0].pad))
+        return replace(batch, labels=torch.full_like(batch.labels, self.special[0].pad), positions=None)
 
     def _open(self, epoch: int) -> None:
         """Make an epoch the current one. Lengths count the begin or the end of sentence, too."""

@@ -4,12 +4,16 @@ Sentences are decoded, misspelled as `dragoman.text.variants.typos` does, and en
 """
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 
 from dragoman.data.batching import Sentences, Store
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.variants import typos
+
+AT_ONCE = 10_000
+"""Sentences that are encoded at a time."""
 
 
 class ChangedSentences:
@@ -33,13 +37,14 @@ class ChangedSentences:
 class MisspelledStore:
     """Sources of which a `share` has typos, drawn in each epoch by `seed`.
 
-    A sentence stays as it is if it would have `limit` tokens or more, or if its text does not give its tokens again,
-    as with unknown words or with words that were split at random.
+    A sentence stays as it is if it has a symbol of the user, if it would have `limit` tokens or more or a new unknown
+    one, or if its text does not give its tokens again, as with words that were split at random.
     """
 
     def __init__(self, store: Store, tokenizer: Tokenizer, *, share: float, seed: int, limit: int):
         self.store, self.tokenizer = store, tokenizer
         self.share, self.seed, self.limit = share, seed, limit
+        self._symbols = {*tokenizer.symbol_ids}.difference(tokenizer.slots)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -47,19 +52,26 @@ class MisspelledStore:
     def epoch(self, number: int) -> ChangedSentences:
         """The sentences of an epoch."""
         sentences = self.store.epoch(number)
-        rows = np.flatnonzero(np.random.default_rng((self.seed, number)).random(len(self)) < self.share).tolist()
+        rows = np.flatnonzero(np.random.default_rng((self.seed, number)).random(len(self)) < self.share)
+        changed: dict[int, np.ndarray] = {}
+        for block in np.array_split(rows, len(rows) // AT_ONCE + 1):
+            changed.update(self._misspelled(sentences, block.tolist(), number))
+        return ChangedSentences(sentences, changed)
+
+    def _misspelled(self, sentences: Sentences, rows: list[int], epoch: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The new token ids of those of these rows that change."""
+        targets = {*self.tokenizer.targets.values()}
         before = [sentences[row].tolist() for row in rows]
         # The token of a target language is no part of the text.
-        begins = [ids[:1] if ids[:1] and ids[0] in self.tokenizer.targets.values() else [] for ids in before]
+        begins = [ids[: bool(ids) and ids[0] in targets] for ids in before]
         texts = self.tokenizer.decode_batch([ids[len(begin) :] for ids, begin in zip(before, begins, strict=True)])
         misspelled = [
-            typos(text, "", random.Random(f"{self.seed} {number} {row}"))[0]
+            typos(text, "", random.Random(f"{self.seed} {epoch} {row}"))[0]
             for text, row in zip(texts, rows, strict=True)
         ]
         again, after = self.tokenizer.encode_batch(texts), self.tokenizer.encode_batch(misspelled)
-        changed = {
-            row: np.array(begin + new, np.uint32)
-            for row, begin, ids, same, new in zip(rows, begins, before, again, after, strict=True)
-            if begin + same == ids and new != same and len(begin + new) < self.limit
-        }
-        return ChangedSentences(sentences, changed)
+        unknown = self.tokenizer.special_ids.unk
+        for row, begin, ids, same, new in zip(rows, begins, before, again, after, strict=True):
+            is_changed = begin + same == ids and new != same and self._symbols.isdisjoint(ids)
+            if is_changed and len(begin + new) < self.limit and new.count(unknown) <= same.count(unknown):
+                yield row, np.array(begin + new, np.uint32)

@@ -12,8 +12,7 @@ from typing import Self
 import numpy as np
 
 from dragoman.config.run import RunConfig
-from dragoman.data.aligning import align
-from dragoman.data.arrays import save_array
+from dragoman.data.aligning import NONE, align
 from dragoman.data.batching import Sentences, Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.corpora import open_held_out
@@ -28,7 +27,7 @@ from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.subword_regularization import training_stores
 from dragoman.data.twins import MOST_HELD_OUT, find_twins
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.text.characters import folded
 from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
@@ -117,7 +116,7 @@ class PreparedData:
             )
         train = batches(source_store, target_store)
         if config.training.guided_alignment:
-            train.alignments = Sentences(np.load(folder / POSITIONS, mmap_mode="r"), train_stores[1].ends)
+            train.alignments = Sentences(_positions_in(folder), train_stores[1].ends)
         if config.training.soft_targets:
             train.soft_targets = SoftTargetStore.open(folder, train_stores[1].ends)
         return cls(
@@ -144,7 +143,27 @@ class PreparedData:
 def align_pairs(folder: Path, config: RunConfig) -> None:
     """Write the positions to which the training pairs in a prepared folder are aligned into it."""
     source, target = (TokenStore(path) for path in store_paths(folder / "train"))
-    save_array(folder / POSITIONS, np.concatenate(align(source, target, seed=config.seed)))
+    tools = TextTools.load(folder, shared=config.tokenizer.shared)
+    # Sources of several target languages begin with the token of theirs, which is no word.
+    skipped = 1 if tools.source_tokenizer.targets else 0
+    words: Sentences = source
+    if skipped:
+        starts = np.append(0, source.ends[:-1])
+        words = Sentences(np.delete(source.ids, starts), source.ends - np.arange(1, len(source) + 1))
+    num_positions = int(target.ends[-1])
+    positions = np.lib.format.open_memmap(folder / POSITIONS, "w+", np.int16, (num_positions,))
+    positions[:] = NONE
+    for row, aligned in align(words, target, seed=config.seed):
+        stop = int(target.ends[row])
+        positions[stop - len(aligned) : stop] = aligned + skipped
+    positions.flush()
+
+
+def _positions_in(folder: Path) -> np.ndarray:
+    """The positions in a prepared folder. Raises `UsageError` if its pairs were not aligned."""
+    if not (folder / POSITIONS).is_file():
+        raise UsageError("The pairs of this run were not aligned when it began; leave training.guided_alignment out.")
+    return np.load(folder / POSITIONS, mmap_mode="r")
 
 
 def _read_sketch(file: Path) -> Sketch | None:

@@ -9,6 +9,10 @@ import numpy as np
 from dragoman.errors import DataError
 from dragoman.model.config import TransformerConfig
 
+OF_SOURCES = "encoder.embedding.table.weight"
+"""Name of the parameter with a row for each source token; where both sides share a table, that of all tokens."""
+OF_TARGETS = "decoder.embedding.table.weight", "projection.weight", "projection.bias"
+"""Names of those with a row for each target token."""
 GREATEST = 127
 """Numbers in eight bits range from -127 to 127."""
 SCALE = ".scale"

@@ -232,17 +232,24 @@ def _can_be_rotary(situation: Situation) -> bool:
 
 
 def _can_be_aligned(situation: Situation) -> bool:
-    """Whether the model is new or was guided before, and its pairs have the same tokens in each epoch."""
+    """Whether pairs have the same tokens in each epoch, and the model is new or adapted to many pairs and was guided.
+
+    Statistics of a few pairs, and of characters, say less than a head that knows others, or that was never taught.
+    """
     config = situation.config
-    is_guided = not situation.adapts or situation.architecture.guided_head
-    return is_guided and not config.tokenizer.samples and not config.training.joined
+    if situation.adapts and not (situation.architecture.guided_head and situation.resources.pairs >= FEWEST):
+        return False
+    return not config.tokenizer.samples and not config.training.joined and config.tokenizer.kind != "char"
 
 
 def _reads_typos(situation: Situation) -> bool:
-    """Whether the model is new, of enough pairs, and its tokens spell words that were never seen, always the same."""
+    """Whether the model is new, its tokens spell words that were never seen, always the same, and pairs are enough.
+
+    With millions of pairs, misspelling them would take minutes of each epoch.
+    """
     tokenizer = situation.config.tokenizer
     spells = tokenizer.kind != "word" and not tokenizer.samples
-    return not situation.adapts and spells and situation.resources.pairs >= FEWEST
+    return not situation.adapts and spells and FEWEST <= situation.resources.pairs < MANY
 
 
 def _vocab_size(situation: Situation) -> int:

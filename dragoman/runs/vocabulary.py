@@ -10,14 +10,11 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
+from dragoman.engine.parameters import OF_SOURCES, OF_TARGETS
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.parts import longest_parts
 from dragoman.text.tokenizers.tokenizer import Tokenizer
-
-SOURCE_TABLE, TARGET_TABLE = "encoder.embedding.table.weight", "decoder.embedding.table.weight"
-PROJECTION, PROJECTION_BIAS = "projection.weight", "projection.bias"
-LONGEST_PART = 64
-"""Most bytes of a part of a piece."""
 
 
 def weights_for_vocabulary(
@@ -29,12 +26,7 @@ def weights_for_vocabulary(
     """
     sides = zip(parent.tokenizers, tokenizers, strict=True)
     source_parts, target_parts = (parts_of_vocabulary(old, new) for old, new in sides)
-    parts_by_name = {
-        SOURCE_TABLE: source_parts,
-        TARGET_TABLE: target_parts,
-        PROJECTION: target_parts,
-        PROJECTION_BIAS: target_parts,
-    }
+    parts_by_name = {OF_SOURCES: source_parts} | dict.fromkeys(OF_TARGETS, target_parts)
     known = dict(parent.model.named_parameters())
     weights: dict[str, Tensor] = {}
     for name, fresh in model.named_parameters():
@@ -50,24 +42,9 @@ def parts_of_vocabulary(old: Tokenizer, new: Tokenizer) -> list[list[int]]:
     known: dict[bytes, int] = {}
     for id_, content in enumerate(old.vocabulary()):
         known.setdefault(content, id_)
-    parts = [_parts(content, known) for content in new.vocabulary()]
+    parts = [[known[part] for part in longest_parts(content, known) if part in known] for content in new.vocabulary()]
     for old_id, new_id in zip(old.special_ids, new.special_ids, strict=True):
         parts[new_id] = [old_id]
-    return parts
-
-
-def _parts(piece: bytes, known: dict[bytes, int]) -> list[int]:
-    """The ids of the longest known parts of a piece, from left to right; bytes that are not known are skipped."""
-    parts: list[int] = []
-    position = 0
-    while position < len(piece):
-        for end in range(min(len(piece), position + LONGEST_PART), position, -1):
-            if piece[position:end] in known:
-                parts.append(known[piece[position:end]])
-                position = end
-                break
-        else:
-            position += 1
     return parts
 
 

@@ -7,14 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.config.run import RunConfig
 from dragoman.data import aligning
 from dragoman.data.aligning import LONGEST, NONE, AlignmentModel, align
-from dragoman.data.batching import Sentences, TokenBatches
+from dragoman.data.batching import Sentences, TokenBatches, TokenStore
+from dragoman.data.encoding import TextTools
 from dragoman.data.misspelling import ChangedSentences
+from dragoman.data.preparation import POSITIONS, PreparedData, align_pairs, prepare
+from dragoman.errors import UsageError
+from dragoman.text.labels import label
+from dragoman.text.preprocessing import SourceStyle
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import plan, write_pairs
 
 
 def sentences(rows: list[list[int]]) -> Sentences:
     return Sentences(np.array([token for row in rows for token in row], np.uint32), np.cumsum([*map(len, rows)]))
+
+
+def positions_of(sources: list[list[int]], targets: list[list[int]], *, seed: int = 1) -> list[list[int]]:
+    """For each pair what `align` gives; none if it leaves the pair out."""
+    found = dict(align(sentences(sources), sentences(targets), seed=seed))
+    return [found[row].tolist() if row in found else [] for row in range(len(sources))]
 
 
 def dictionary_pairs(count: int, *, words: int = 40, seed: int = 3) -> tuple[list[list[int]], list[list[int]], list]:
@@ -43,7 +57,7 @@ def dictionary_pairs(count: int, *, words: int = 40, seed: int = 3) -> tuple[lis
 
 def test_words_of_a_dictionary_are_found_with_those_that_come_from_none() -> None:
     sources, targets, truth = dictionary_pairs(400)
-    found = align(sentences(sources), sentences(targets), seed=1)
+    found = positions_of(sources, targets)
     assert [len(positions) for positions in found] == [*map(len, targets)]
     is_right = np.concatenate([np.array(a) == b for a, b in zip(truth, found, strict=True)])
     assert is_right.mean() > 0.97
@@ -124,18 +138,17 @@ def test_words_that_were_never_seen_are_no_reason_to_stop() -> None:
 def test_long_and_empty_sentences_and_all_beyond_the_most_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     sources, targets, _ = dictionary_pairs(30)
     sources[4], targets[9], targets[11] = [10] * (LONGEST + 1), [1_010] * (LONGEST + 1), []
-    found = align(sentences(sources), sentences(targets), seed=1)
-    assert {row for row, positions in enumerate(found) if (positions == NONE).all()} == {4, 9, 11}
-    assert len(found[9]) == LONGEST + 1
+    found = positions_of(sources, targets)
+    assert {row for row, positions in enumerate(found) if not positions} == {4, 9, 11}
     monkeypatch.setattr(aligning, "MOST_PAIRS", 10)
-    few = [align(sentences(sources), sentences(targets), seed=seed) for seed in (1, 1, 2)]
-    chosen = [{row for row, positions in enumerate(found) if (positions != NONE).any()} for found in few]
+    few = [positions_of(sources, targets, seed=seed) for seed in (1, 1, 2)]
+    chosen = [{row for row, positions in enumerate(found) if positions} for found in few]
     assert len(chosen[0]) == 10
     assert chosen[0] == chosen[1] != chosen[2]
 
 
 def test_nothing_to_align_is_no_error() -> None:
-    assert align(sentences([[], []]), sentences([[5], []]), seed=1)[0].tolist() == [NONE]
+    assert positions_of([[], []], [[5], []]) == [[], []]
 
 
 def test_batches_have_the_positions_of_their_labels(tmp_path: Path) -> None:
@@ -163,6 +176,39 @@ def test_batches_have_the_positions_of_their_labels(tmp_path: Path) -> None:
         2: [3, -1, 3, -1],
     }
     assert [tensor.shape[0] for tensor in batch.tensors] == [3] * 4
+    nobody = batches.part(rows[:1], 1, 2)
+    assert nobody.positions is None
+    assert not (nobody.labels != 0).any()
     again = type(batch).from_tensors(*batch.tensors)
     assert again.positions is batch.positions
     assert again.soft_targets is None
+
+
+def test_positions_in_a_folder_skip_the_token_of_the_target_language(tmp_path: Path) -> None:
+    sources, targets, _ = dictionary_pairs(300, words=20)
+    english, french = ([" ".join(f"w{token}" for token in row) for row in side] for side in (sources, targets))
+    plain = Tokenizer.train([*english, *french], vocab_size=400)
+    found = {}
+    for name, tokenizer in (("one", plain), ("several", plain.with_targets(["fr", "de"]))):
+        folder = tmp_path / name
+        folder.mkdir()
+        labelled = [label("en", "fr") + text for text in english] if tokenizer.targets else english
+        TextTools(tokenizer, tokenizer, SourceStyle()).save(folder)
+        rows = zip(tokenizer.encode_batch(labelled), tokenizer.encode_batch(french), strict=True)
+        TokenStore.write([folder / "train-source", folder / "train-target"], rows)
+        align_pairs(folder, RunConfig())
+        found[name] = np.load(folder / POSITIONS)
+    assert len(found["one"]) == TokenStore(tmp_path / "one/train-target").ends[-1]
+    np.testing.assert_array_equal(found["several"], found["one"] + 1)
+
+
+def test_pairs_that_were_not_aligned_cannot_guide_a_head(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", [(f"a{i} b c", f"x{i} y z") for i in range(60)])
+    settings = ["training.guided_alignment=0", "data.held_out=[5,5]", "training.max_steps=1"]
+    config, prepared = plan(pairs, settings=settings)
+    prepare(prepared, config, tmp_path)
+    config.training.guided_alignment = 0.1
+    with pytest.raises(UsageError, match="were not aligned when it began"):
+        PreparedData.open(tmp_path, config)
+    align_pairs(tmp_path, config)
+    assert PreparedData.open(tmp_path, config).train.alignments is not None

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.data import misspelling
 from dragoman.data.batching import TokenStore
 from dragoman.data.misspelling import MisspelledStore
 from dragoman.text.labels import label
@@ -55,7 +56,23 @@ def test_slots_and_labels_stay_and_no_sentence_becomes_too_long(tmp_path: Path, 
     assert not set(MisspelledStore(store, multilingual, share=1, seed=1, limit=limit).epoch(0).changed) & {0, 2, 4}
 
 
-def test_sentences_whose_text_gives_other_tokens_stay(tmp_path: Path) -> None:
+def test_symbols_of_the_user_are_never_misspelled(tmp_path: Path) -> None:
+    named = Tokenizer.train(TEXTS, vocab_size=300, symbols=["[NAME]", *SLOTS])
+    texts = ["[NAME] stands behind the house", "somebody stands behind the house"] * 9
+    store = stored(tmp_path / "store", named, texts)
+    assert set(MisspelledStore(store, named, share=1, seed=1, limit=100).epoch(0).changed) == set(range(1, 18, 2))
+
+
+def test_a_vocabulary_of_words_gets_no_unknown_ones(tmp_path: Path) -> None:
     words = Tokenizer.train(TEXTS, vocab_size=300, kind="word")
     store = stored(tmp_path / "store", words, ["the yellow sofa stands", "the yellow chair stands"])
-    assert set(MisspelledStore(store, words, share=1, seed=1, limit=100).epoch(0).changed) == {1}
+    assert not MisspelledStore(store, words, share=1, seed=1, limit=100).epoch(0).changed
+
+
+def test_blocks_give_what_all_give_at_once(tmp_path: Path, tokenizer: Tokenizer, monkeypatch) -> None:
+    store = stored(tmp_path / "store", tokenizer, TEXTS)
+    misspelled = MisspelledStore(store, tokenizer, share=0.3, seed=5, limit=100)
+    whole = misspelled.epoch(2).changed
+    monkeypatch.setattr(misspelling, "AT_ONCE", 7)
+    in_blocks = misspelled.epoch(2).changed
+    assert {row: ids.tolist() for row, ids in in_blocks.items()} == {row: ids.tolist() for row, ids in whole.items()}

@@ -70,7 +70,8 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
 def test_a_head_is_guided_where_pairs_have_the_same_tokens_in_each_epoch():
     assert chosen().training.guided_alignment == 0.1
     assert chosen().transformer(1000, 1000).guided_head
-    for setting in ("tokenizer.dropout=0.1", "training.joined=0.1", "training.guided_alignment=0"):
+    without = "tokenizer.dropout=0.1", "training.joined=0.1", "training.guided_alignment=0", "tokenizer.kind=char"
+    for setting in without:
         config = chosen([setting])
         assert not config.training.guided_alignment
         assert not config.transformer(1000, 1000).guided_head
@@ -78,6 +79,21 @@ def test_a_head_is_guided_where_pairs_have_the_same_tokens_in_each_epoch():
     assert chosen(recipe=adapted).training.guided_alignment is None
     guided = adapted | {"model": {"guided_head": True}}
     assert chosen(recipe=guided).training.guided_alignment == 0.1
+    few = chosen(recipe=guided, pairs=500)
+    assert few.training.guided_alignment is None
+    assert few.transformer(1000, 1000).guided_head
+    new = {"finetune": {"model": "runs/base", "vocabulary": "new"}, "model": {"guided_head": True}}
+    assert not chosen(["tokenizer.dropout=0.1"], recipe=new).transformer(1000, 1000).guided_head
+
+
+def test_sources_have_typos_where_pairs_are_enough_and_tokens_spell_them():
+    assert chosen().training.typos == 0.2
+    assert "typos in 20% of the sources" in chosen().chosen[1]
+    assert chosen(["training.typos=0"]).training.typos == 0
+    assert [chosen(pairs=pairs).training.typos for pairs in (2_999, 3_000, 2_000_000)] == [None, 0.2, None]
+    for setting in ("tokenizer.kind=word", "tokenizer.dropout=0.1"):
+        assert chosen([setting]).training.typos is None
+    assert chosen(recipe={"finetune": {"model": "runs/base"}}).training.typos is None
 
 
 def test_what_contradicts_a_guided_head_is_refused():

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from dragoman.config.finetuning import FinetuneConfig
+from dragoman.engine.parameters import OF_SOURCES, OF_TARGETS
 from dragoman.errors import UsageError
-from dragoman.runs.vocabulary import PROJECTION, SOURCE_TABLE, TARGET_TABLE, parts_of_vocabulary, weights_for_vocabulary
+from dragoman.runs.vocabulary import parts_of_vocabulary, weights_for_vocabulary
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.small import MODEL_SETTINGS, small_model, train_run, write_pairs
@@ -50,7 +51,7 @@ def test_known_pieces_keep_their_rows_and_others_have_the_mean_of_their_parts(is
     model = small_model(NEW.vocab_size, seed=2, **choices)
     weights = weights_for_vocabulary(parent, model, (NEW, NEW))
     theirs = dict(parent.model.named_parameters())
-    tables = {SOURCE_TABLE} if is_shared else {SOURCE_TABLE, TARGET_TABLE, PROJECTION}
+    tables = {OF_SOURCES} if is_shared else {OF_SOURCES, *OF_TARGETS[:2]}
     assert weights.keys() == theirs.keys() >= tables
     for name, weight in weights.items():
         if name not in tables:
@@ -87,6 +88,6 @@ def test_a_run_begins_with_its_parent_and_translates_other_languages(tmp_path: P
     assert made.source_tokenizer.vocab_size != begun.source_tokenizer.vocab_size
     theirs = dict(begun.model.named_parameters())
     for name, weight in made.model.named_parameters():
-        if name != SOURCE_TABLE:
+        if name != OF_SOURCES:
             assert torch.allclose(weight, theirs[name], atol=1e-6), name
     assert "finetuning" not in json.loads((child / "run/evaluation.json").read_text())

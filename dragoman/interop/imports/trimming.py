@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from dragoman.engine.parameters import OF_SOURCES, OF_TARGETS
 from dragoman.errors import DataError, UsageError
 from dragoman.formats.text_files import open_input, read_lines
 from dragoman.storage.model_directory import ModelDirectory, model_of
@@ -21,9 +22,6 @@ from dragoman.text.tokenizers.algorithms import SpecialIds
 from dragoman.text.tokenizers.pretrained import SPACE, PretrainedTokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
-SOURCE_TABLE, TARGET_TABLE = "encoder.embedding.table.weight", "decoder.embedding.table.weight"
-OF_TARGETS = TARGET_TABLE, "projection.weight", "projection.bias"
-"""Parameters with a row for each target piece."""
 _AT_ONCE = 10_000
 """Texts that are encoded at a time."""
 
@@ -112,6 +110,6 @@ def _rows(model: torch.nn.Module, kept: list[list[int]]) -> dict[str, torch.Tens
     """All weights by name, tables and biases with the rows that stay."""
     weights = {}
     for name, weight in model.named_parameters():
-        rows = kept[0] if name == SOURCE_TABLE else kept[1] if name in OF_TARGETS else None
+        rows = kept[0] if name == OF_SOURCES else kept[1] if name in OF_TARGETS else None
         weights[name] = weight.detach() if rows is None else weight.detach()[torch.tensor(rows)].clone()
     return weights

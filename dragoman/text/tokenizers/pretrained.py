@@ -20,6 +20,7 @@ from dragoman.system.optional import load
 from dragoman.text.characters import well_formed
 from dragoman.text.tokenizers.algorithms import SpecialIds
 from dragoman.text.tokenizers.imported import steps
+from dragoman.text.tokenizers.parts import longest_parts
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TYPE = "pretrained"
@@ -142,6 +143,10 @@ class PretrainedTokenizer(Tokenizer):
         return PretrainedTokenizer(replace(self.content, begin=self.content.languages[language]))
 
     @property
+    def is_trimmed(self) -> bool:
+        return self.content.trimmed
+
+    @property
     def vocab_size(self) -> int:
         return len(self.content.pieces)
 
@@ -160,20 +165,9 @@ class PretrainedTokenizer(Tokenizer):
         ids_of_texts = []
         for begin, pieces in zip(begins, self._pieces.split(rests), strict=True):
             if self.content.trimmed:
-                pieces = [part for piece in pieces for part in self._parts(piece)]
+                pieces = [part for piece in pieces for part in longest_parts(piece, self._ids)]
             ids_of_texts.append([*begin, *[self._ids.get(piece, unknown) for piece in pieces], *end])
         return ids_of_texts
-
-    def _parts(self, piece: str) -> list[str]:
-        """The piece, or the longest known ones that spell it, from left to right; an unknown character stays alone."""
-        parts: list[str] = []
-        position = 0
-        while position < len(piece):
-            ends = range(len(piece), position, -1)
-            end = next((end for end in ends if piece[position:end] in self._ids), position + 1)
-            parts.append(piece[position:end])
-            position = end
-        return parts
 
     def tag(self, text: str) -> str:
         begin = text[: text.find("<<") + 2]

@@ -143,6 +143,11 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     @property
+    def is_trimmed(self) -> bool:
+        """Whether pieces of a pretrained vocabulary were dropped."""
+        return False
+
+    @property
     def symbol_ids(self) -> list[int]:
         """The ids of all symbols, slots for placeholders included."""
         return list(self._symbols)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from dragoman.errors import DataError, UsageError
+from dragoman.interop.exports.exporting import TARGETS, refusal
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.interop.imports.trimming import trimmed
 from dragoman.storage.model_directory import ModelDirectory
@@ -71,6 +72,12 @@ def test_pieces_that_are_gone_are_spelled_by_parts(both) -> None:
         ids = small.encode(f"The {word} x")
         assert small.special_ids.unk not in ids
         assert small.decode(ids) == f"The {word} x"
+
+
+def test_other_programs_cannot_spell_what_is_gone(both) -> None:
+    for target in TARGETS:
+        assert ("was trimmed" in (refusal(both[1], target) or "")) == (target != "dragoman-int8")
+        assert "was trimmed" not in (refusal(both[0], target) or "")
 
 
 def test_a_vocabulary_needs_texts_and_a_pretrained_model(both) -> None:
