@@ -62,7 +62,7 @@ class TrainingConfig(Section):
     than its pairs."""
     typos: float | None = Field(None, ge=0, le=1)
     """Share of the sources that have typos in each epoch, others each time, so that the model reads what people type;
-    empty: 0.2 for a new model of 3,000 pairs or more, if its vocabulary spells all words."""
+    empty: 0.2 for a new model of 3,000 to 2 million pairs, if its vocabulary spells all words."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
