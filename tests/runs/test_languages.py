@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 
@@ -165,7 +166,10 @@ def test_scores_are_told_for_each_language(dragoman, model, folder):
     scores = {key: alone[key] for key in ("bleu", "chrf", "ter", "intervals")}
     assert whole["by_languages"]["en-de"] == {"sentences": 20} | scores
     rows = dragoman("score", model, folder / "both.tsv", *column)[1].splitlines()
-    assert rows[1::2] == dragoman("score", model, folder / "first.tsv", "--to", "de")[1].splitlines()
+    expected = dragoman("score", model, folder / "first.tsv", "--to", "de")[1].splitlines()
+    numbers, expected_numbers = ([[*map(float, row.split("\t"))] for row in part] for part in (rows[1::2], expected))
+    # Other sentences in the same batch may change the last digit.
+    np.testing.assert_allclose(numbers, expected_numbers, rtol=0, atol=1e-3)
     stored = json.loads(RunDirectory(model).evaluation.read_bytes())
     assert [scores["sentences"] for scores in stored["by_languages"].values()] == [5, 5]
     card, report = (model / "README.md").read_text(), (model / "report.html").read_text()
