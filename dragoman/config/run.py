@@ -89,9 +89,9 @@ class RunConfig(Section):
         """
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
-        guided = {"guided_head": bool(self.training.guided_alignment)}
-        if self.finetune.adapts and not self.training.guided_alignment:
-            guided = {}  # the head of the base model still knows
+        is_guided = bool(self.training.guided_alignment)
+        # The head of a base model that is adapted without guidance still knows what it was taught.
+        guided = {} if self.finetune.adapts and not is_guided else {"guided_head": is_guided}
         return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids | guided))
 
     def to_yaml(self) -> str:

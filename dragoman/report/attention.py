@@ -14,7 +14,7 @@ from dragoman.decoding.alignment import by_word, words
 from dragoman.errors import DataError
 from dragoman.evaluation.likelihood import evaluating
 from dragoman.model import Transformer
-from dragoman.model.attention import AttentionMaps
+from dragoman.model.attention import AttentionMaps, Recorded
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.scripts import is_unspaced
 from dragoman.text.tokenizers.placeholders import SLOTS, Prepared
@@ -92,19 +92,21 @@ def forced_decoding(
     with evaluating(model):
         states = model.states(torch.tensor([source_ids], device=device), inputs, maps=recorded)[0]
         logits = model.project(states)
-    heads = {
-        kind: Heads(
-            query=_stacked(layer.query for layer in layers),
-            key=_stacked(layer.key for layer in layers),
-            value=_stacked(layer.value for layer in layers),
-            weights=_stacked(layer.weights for layer in layers),
-        )
-        for kind, layers in vars(recorded).items()
-    }
+    heads = {kind: _heads_of(layers) for kind, layers in vars(recorded).items()}
     log_probs = logits.float().log_softmax(-1).cpu()
     log_probs[:given] = -torch.inf
     log_probs[range(given), target_ids[:given]] = 0.0
     return log_probs, heads
+
+
+def _heads_of(layers: list[Recorded]) -> Heads:
+    """What all layers recorded of one sentence pair, layer by layer."""
+    return Heads(
+        query=_stacked(layer.query for layer in layers),
+        key=_stacked(layer.key for layer in layers),
+        value=_stacked(layer.value for layer in layers),
+        weights=_stacked(layer.weights for layer in layers),
+    )
 
 
 def _stacked(layers: Iterable[Tensor]) -> Maps:

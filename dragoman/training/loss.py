@@ -24,8 +24,8 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     """The loss of a batch, summed over its target tokens, and their number.
 
     With R-Drop the batch passes through the model twice. The result is half of the loss in its paper, which adds up
-    two cross-entropies, so that it compares with the loss of a run without R-Drop. Guided alignment adds
-    its share.
+    two cross-entropies, so that it compares with the loss of a run without R-Drop. Guided alignment
+    adds its share.
     """
     passes = 2 if options.r_drop else 1
     guides = bool(options.guided_alignment) and batch.positions is not None
