@@ -1,6 +1,7 @@
-"""Commands on data alone: data check, data prepare."""
+"""Commands on data alone: data check, data prepare, data memory."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,6 +126,45 @@ def prepare(
     for line in describe_occurrences(about["occurrences"]):
         display.note(line)
     display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
+
+
+@data.command(
+    epilog="dragoman data memory pairs.tsv --output memory.db 'data.languages=[en,fr]'\n"
+    "dragoman data memory catalogue.tmx --output memory.db\n"
+    "dragoman translate runs/en-fr --input new.en --memory memory.db"
+)
+def memory(
+    context: Context,
+    output: Annotated[Path, File(*OUTPUT, help="Translation memory to write, or to add to.")],
+    arguments: Annotated[list[str] | None, pairs()] = None,
+    columns: Columns = None,
+    recipe: Recipe = None,
+) -> None:
+    """Put sentence pairs into a translation memory, for `translate --memory` and `serve --memory`.
+
+    Pairs that `train` would leave out are left out. Of several translations of a text the first one is kept, and what
+    the memory has already stays.
+    """
+    files, settings = files_and_settings("data memory", [*(arguments or ()), columns], required=False)
+    from dragoman.data.corpora import open_corpora
+    from dragoman.runs.plan import choose_data
+    from dragoman.storage.memory import Memory
+
+    config = choose_data(files, recipe=recipe, settings=settings)
+    refuse_others("data memory", settings, ("data",))
+    bitext = open_corpora(config)
+    if bitext.has_labels or not bitext.languages or None in bitext.languages:
+        raise UsageError("A memory needs to know the two languages of the pairs; add 'data.languages=[en,fr]'.")
+    check_output(output, read=[file for corpus in bitext.corpora for file in corpus.bitext.files])
+    kept = bitext.cleaned()
+    source, target = bitext.languages
+    with closing(Memory(output)) as opened, context.display().progress("Remembering") as advance:
+        added = opened.add_all((source, target), kept, progress=advance)
+    figures = {"memory": str(output), "added": added, "read": kept.report.read}
+    if context.as_json:
+        print_json(figures)
+        return
+    context.display().note(f"{added:,} of {kept.report.read:,} pairs are new in {output}.")
 
 
 def _write_clean(

@@ -124,6 +124,10 @@ Model = Annotated[Path, Argument(metavar="MODEL", help="A model directory, as `t
 Ensemble = Annotated[
     list[Path] | None, Option(metavar="MODEL", help="A model to average with, of the same vocabulary; may be repeated.")
 ]
+Remembered = Annotated[
+    Path | None,
+    File("--memory", help="Translation memory, as `data memory` writes it, whose translations are reused."),
+]
 Precision = Annotated[
     str, Option(**PRECISIONS, help="Precision of matrix products; auto is the fastest that the hardware supports.")
 ]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
 
+FUZZY = 0.5
+"""Share of the sources with the translation of a similar sentence behind them, with --fuzzy."""
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -97,6 +99,14 @@ def train(
         str | None,
         Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
     ] = None,
+    fuzzy: Annotated[
+        bool,
+        Option(
+            "--fuzzy",
+            help="Also learn to reuse the translation of a similar sentence, as `translate --memory` finds it: for text "
+            "that repeats.",
+        ),
+    ] = False,
     monolingual: Annotated[
         list[str] | None,
         File(help="Sentences of the target language, one on each line, to back-translate; may be repeated."),
@@ -156,6 +166,7 @@ def train(
         "data.sketch": False if no_sketch else None,
         "finetune.model": finetune and json.dumps(finetune),
         "finetune.vocabulary": "new" if new_vocabulary else None,
+        "training.fuzzy": FUZZY if fuzzy else None,
         **_mixture(mix),
     }
     from dragoman.config.settings import merged

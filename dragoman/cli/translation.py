@@ -49,6 +49,7 @@ def translate(
     resume: Annotated[bool, Option("--resume", help="Leave out files that are translated already.")] = False,
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
+    memory: options.Remembered = None,
     source: options.From = None,
     target: options.To = None,
     ensemble: Ensemble = None,
@@ -85,7 +86,7 @@ def translate(
             check_document(document, output_file, [text, input_file])
         else:
             check_input(text, input_file)
-    check_output(output_file, read=(input_file, document, glossary, forbid))
+    check_output(output_file, read=(input_file, document, glossary, forbid, memory))
     terms: dict[str, Any] = {}
     if glossary:
         terms["glossary"] = read_glossary(glossary)
@@ -94,7 +95,19 @@ def translate(
     implied = {"checks": True} if context.as_json and not document else {}
     config = check_decoding(model, implied | context.settings | terms)
     mention_missing_kernels(context)
-    load = _loader(model, (source, target), precision=precision, workers=1 if text else workers, ensemble=ensemble)
+    if memory:
+        from dragoman.decoding.recall import refuse_no_memory
+
+        refuse_no_memory(memory)
+    load = _loader(
+        model,
+        (source, target),
+        precision=precision,
+        workers=1 if text else workers,
+        ensemble=ensemble,
+        memory=memory,
+        note=context.display().note,
+    )
     if to_folder:
         translate_files(context, jobs, load, config, resume=resume)
     elif document:
@@ -111,8 +124,10 @@ def _loader(
     precision: str,
     workers: int | None,
     ensemble: list[Path] | None,
+    memory: Path | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Callable[[], "Translator"]:
-    """Function that loads the translator."""
+    """Function that loads the translator. It calls `note` if the model uses a part of the memory alone."""
 
     def load() -> "Translator":
         # What is loaded stays: to look through all of it for garbage, now or later, takes a tenth of the time.
@@ -121,13 +136,20 @@ def _loader(
             from dragoman.decoding.translator import Translator
             from dragoman.system.processes import available_workers
 
-            return Translator.load(
+            translator = Translator.load(
                 model,
                 languages=languages,
                 precision=precision,
                 workers=workers or available_workers(),
                 ensemble=ensemble or (),
+                memory=memory,
             )
+            if memory and not translator.source_tokenizer.hints:
+                note(
+                    f"{model} was trained without --fuzzy: it reuses what the memory has of the same texts, not of "
+                    "similar ones."
+                )
+            return translator
         finally:
             gc.freeze()
             gc.enable()

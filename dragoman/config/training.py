@@ -63,6 +63,9 @@ class TrainingConfig(Section):
     typos: float | None = Field(None, ge=0, le=1)
     """Share of the sources that have typos in each epoch, others each time, so that the model reads what people type;
     empty: 0.2 for a new model of 3,000 to 2 million pairs, if its vocabulary spells all words."""
+    fuzzy: float = Field(0.0, ge=0, le=1)
+    """Share of the sources that are followed, in each epoch, by the translation of the training pair that is most like
+    them, so that the model reuses what `translate --memory` finds; 0: none. `train --fuzzy` sets 0.5."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
@@ -135,6 +138,11 @@ class TrainingConfig(Section):
             raise ValueError(
                 "training.joined makes other texts of the pairs than those that were aligned; leave out "
                 "training.joined, or training.guided_alignment."
+            )
+        if self.joined and self.fuzzy:
+            raise ValueError(
+                "training.joined makes other texts of the pairs than those that are compared for training.fuzzy; leave "
+                "one of them out."
             )
         if self.schedule == "plateau" and self.plateau_patience >= self.patience:
             raise ValueError(

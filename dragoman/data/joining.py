@@ -20,14 +20,24 @@ class JoinedSentences:
     """Sentences of which some are followed by others, with the token ids `separator` between.
 
     `rows` are the indices of those that are, in rising order, and each row of `others` has the indices of the sentences
-    that follow; -1 stands for none.
+    that follow; -1 stands for none. These are among the `following` ones, by default among the same.
     """
 
-    def __init__(self, sentences: Sentences, rows: np.ndarray, others: np.ndarray, separator: Sequence[int]):
+    def __init__(
+        self,
+        sentences: Sentences,
+        rows: np.ndarray,
+        others: np.ndarray,
+        separator: Sequence[int],
+        following: Sentences | None = None,
+    ):
         self.sentences, self.rows, self.others = sentences, rows, others
+        self.following = sentences if following is None else following
+        self.changed = sentences.changed
+        """Those that have other tokens themselves than they are stored with; what follows them does not count."""
         self.separator = np.array(separator, np.uint32)
         self.lengths = sentences.lengths.copy()
-        self.lengths[rows] += added_lengths(self.lengths, others, separator).sum(axis=1)
+        self.lengths[rows] += added_lengths(self.following.lengths, others, separator).sum(axis=1)
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -37,7 +47,7 @@ class JoinedSentences:
         place = int(np.searchsorted(self.rows, index))
         if place == len(self.rows) or self.rows[place] != index:
             return self.sentences[index]
-        others = [self.sentences[other] for other in self.others[place].tolist() if other >= 0]
+        others = [self.following[other] for other in self.others[place].tolist() if other >= 0]
         return np.concatenate([self.sentences[index], *(ids for other in others for ids in (self.separator, other))])
 
 

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from itertools import chain, compress
@@ -13,14 +13,17 @@ import numpy as np
 
 from dragoman.config.run import RunConfig
 from dragoman.data.aligning import NONE, align
+from dragoman.data.arrays import save_array
 from dragoman.data.batching import Sentences, Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.corpora import open_held_out
 from dragoman.data.encoded_block import store_paths
 from dragoman.data.encoding import Encoder, TextTools, masked
+from dragoman.data.hinting import HintedStore
 from dragoman.data.joining import JoinedStores, between, refuse_begins
 from dragoman.data.misspelling import MisspelledStore
 from dragoman.data.mixing import mix_in
+from dragoman.data.neighbours import find_neighbours
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import SoftTargetStore
@@ -33,12 +36,16 @@ from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.sketch import Sketch
+from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR
 from dragoman.text.tokenizers.placeholders import SLOTS
+from dragoman.text.tokenizers.pretrained import load_tokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Pairs = list[Pair]
 POSITIONS = "train-positions.npy"
 """File with the source positions of the tokens of all targets, end to end (`dragoman.data.aligning`)."""
+NEIGHBOURS = "train-neighbours.npy"
+"""File with the index of the pair that is most like each training pair (`dragoman.data.neighbours`)."""
 SKETCH = "sketch"
 """Name of the file of the sketch of the training pairs."""
 TOKENIZER_PAIRS = 500_000
@@ -114,6 +121,16 @@ class PreparedData:
             source_store = MisspelledStore(
                 source_store, source, share=config.training.typos, seed=config.seed, limit=config.data.max_length
             )
+        if config.training.fuzzy:
+            source_store = HintedStore(
+                source_store,
+                train_stores[1],
+                _neighbours_in(folder),
+                begin=source.hints[SIMILAR],
+                share=config.training.fuzzy,
+                seed=config.seed,
+                limit=config.data.max_length,
+            )
         train = batches(source_store, target_store)
         if config.training.guided_alignment:
             train.alignments = Sentences(_positions_in(folder), train_stores[1].ends)
@@ -140,6 +157,23 @@ class PreparedData:
         return source, target
 
 
+def relate_pairs(folder: Path, config: RunConfig, tell: Callable[[str], None] = lambda text: None) -> bool:
+    """Align the training pairs in a prepared folder, and compare them with each other, if the config wants that.
+
+    Does nothing that was done before; returns whether anything was written. `tell` is told what is being done.
+    """
+    training = config.training
+    steps = [
+        (training.guided_alignment, POSITIONS, align_pairs, "aligning words"),
+        (training.fuzzy, NEIGHBOURS, compare_pairs, "looking for the pair that is most like each"),
+    ]
+    missing = [step for step in steps if step[0] and not (folder / step[1]).exists()]
+    for _, _, relate, doing in missing:
+        tell(doing)
+        relate(folder, config)
+    return bool(missing)
+
+
 def align_pairs(folder: Path, config: RunConfig) -> None:
     """Write the positions to which the training pairs in a prepared folder are aligned into it."""
     source, target = (TokenStore(path) for path in store_paths(folder / "train"))
@@ -157,6 +191,27 @@ def align_pairs(folder: Path, config: RunConfig) -> None:
         stop = int(target.ends[row])
         positions[stop - len(aligned) : stop] = aligned + skipped
     positions.flush()
+
+
+def compare_pairs(folder: Path, config: RunConfig) -> None:
+    """Write which other training pair is most like each of those in a prepared folder into it.
+
+    Raises `UsageError` if the vocabulary has no tokens for hints.
+    """
+    if not load_tokenizer(folder / "source_tokenizer.json").hints:
+        raise UsageError(
+            "training.fuzzy needs tokens for hints in the vocabulary, and this one was made without: leave it out, or "
+            "train a new model, or give --new-vocabulary with --finetune."
+        )
+    sources, _ = (TokenStore(path) for path in store_paths(folder / "train"))
+    save_array(folder / NEIGHBOURS, find_neighbours(sources).indices)
+
+
+def _neighbours_in(folder: Path) -> np.ndarray:
+    """The neighbours in a prepared folder. Raises `UsageError` if its pairs were not compared."""
+    if not (folder / NEIGHBOURS).is_file():
+        raise UsageError("The pairs of this run were not compared when it began; leave training.fuzzy out.")
+    return np.load(folder / NEIGHBOURS, mmap_mode="r")
 
 
 def _positions_in(folder: Path) -> np.ndarray:
@@ -202,8 +257,7 @@ def prepare(
     about = _write_parts(pairs, parts, tools, config, folder)
     if num_near_duplicates:
         about.dropped[NEAR_DUPLICATE] = num_near_duplicates
-    if config.training.guided_alignment:
-        align_pairs(folder, config)
+    relate_pairs(folder, config)
     about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
@@ -315,13 +369,17 @@ def _leaked(train: Bitext, test: Pairs) -> list[int]:
 def _train_tokenizers(
     train: Iterable[tuple[str, str]], config: RunConfig, targets: list[str]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """New tokenizers of source and target. The first one gets a token for each of the languages in `targets`."""
+    """New tokenizers of source and target. The first one gets a token for each of the languages in `targets`.
+
+    A shared one gets the tokens of hints, if the model is to read these.
+    """
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
-    options["vocab_size"] -= len(targets)
+    options["vocab_size"] -= len(targets) + (len(HINTS) if config.training.fuzzy else 0)
     learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
         shared = learn(chain.from_iterable(train)).with_targets(targets)
+        shared = shared.with_hints() if config.training.fuzzy else shared
         return shared, shared
     return learn(source for source, _ in train).with_targets(targets), learn(target for _, target in train)

@@ -50,8 +50,15 @@ class Sentence:
     source: list[int]
     prefix: list[int] = field(default_factory=list)
     terms: list[Term] = field(default_factory=list)
+    hint: list[int] = field(default_factory=list)
+    """Tokens behind the source for models that read hints, such as the translation of a similar sentence."""
     whole_characters: bool = False
     """Whether incomplete UTF-8 sequences are forbidden. This makes the search slow and is hardly ever needed."""
+
+    @property
+    def encoded(self) -> list[int]:
+        """What the encoder reads, without the end of sentence."""
+        return self.source + self.hint
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ class BatchWork:
         return groups
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
-        self._check_length(max(max(len(s.source), len(s.prefix)) for s in sentences))
+        self._check_length(max(max(len(s.encoded), len(s.prefix)) for s in sentences))
         limits = [self._most_tokens(sentence) for sentence in sentences]
         options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
         copies = config.n_best if config.sample or config.diversity else 1
@@ -199,7 +206,7 @@ class BatchWork:
         if not incomplete:
             return results
         completed = self._completed(incomplete)
-        sources = [candidate.sentence.source for candidate in incomplete]
+        sources = [candidate.sentence.encoded for candidate in incomplete]
         scores = self._truncated_scores(list(zip(sources, completed, strict=True)))
         for candidate, tokens, log_probs in zip(incomplete, completed, scores, strict=True):
             totals = list(accumulate(log_probs))
@@ -213,10 +220,11 @@ class BatchWork:
 
     def _completed(self, candidates: list[_Candidate]) -> list[list[int]]:
         """The tokens of each candidate with the terms that it lacks, where the model finds each most probable."""
-        pairs = [(candidate.sentence.source, candidate.hypothesis.tokens) for candidate in candidates]
+        pairs = [(candidate.sentence.encoded, candidate.hypothesis.tokens) for candidate in candidates]
         choices: list[list[list[Edit]]] = []  # for each candidate and each of its missing terms, the possible edits
-        for candidate, (source, tokens), weights in zip(candidates, pairs, self._attention(pairs), strict=True):
-            begin = len(candidate.sentence.prefix)
+        for candidate, (_, tokens), weights in zip(candidates, pairs, self._attention(pairs), strict=True):
+            source, begin = candidate.sentence.source, len(candidate.sentence.prefix)
+            weights = weights[:, : len(source) + 1]  # without those of a hint
             choices.append(
                 [self._placer.edits(term, source, tokens, weights, begin) for term in candidate.missing_terms]
             )
@@ -276,7 +284,7 @@ class BatchWork:
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All engines under the rules that apply; each sentence has `times` rows, one after another."""
-        sources = self._padded_sources(s.source for s in sentences).repeat(times, axis=0)
+        sources = self._padded_sources(s.encoded for s in sentences).repeat(times, axis=0)
         if self.interrupter:
             self.interrupter.begin()
         steppers = [engine.stepper(sources) for engine in self.engines]

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dragoman.decoding.alignment import Alignment, pharaoh
+from dragoman.decoding.recall import MemoryMatch
 from dragoman.text.characters import one_line
 from dragoman.text.faults import KINDS, Fault
 
@@ -54,6 +55,8 @@ class Translation:
     """True for a text that stays as it is because of `only_above`; else None."""
     sentences: list[CheckedSentence] | None = None
     """The sentences that were translated, with warnings; None unless `checks` is set."""
+    memory: list[MemoryMatch] | None = None
+    """The entries of the translation memory that its sentences come from, or were made with; None without any."""
     warning: str | None = None
     """A problem with the text, such as a sentence that was too long and was cut; mostly None."""
 

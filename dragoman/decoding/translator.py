@@ -24,9 +24,10 @@ from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
+from dragoman.decoding.recall import Hint, Recall, recall_of
 from dragoman.decoding.search import Hypothesis, length_limit
 from dragoman.decoding.translation import CheckedSentence, Translation, TranslationScore
-from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, translate_texts, unchanged
+from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, remembered, translate_texts, unchanged
 from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, windows
 from dragoman.engine.confidence import SIGNS, ConfidenceModel
 from dragoman.engine.shapes import Float
@@ -60,6 +61,8 @@ class _Input:
     """The sentence as it is encoded."""
     prefix: str
     """Text that its translation begins with."""
+    hint: Hint | None
+    """What a translation memory has for a similar sentence."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class Translator(metaclass=_HintsAtOurNames):
         self.precision = self.engines[0].precision
         self.path: Path | None = None
         """The folder that the model was loaded from."""
+        self.recall: Recall | None = None
+        """Where sentences are looked up, if there is a translation memory."""
         self._loading: dict[str, Any] = {}
         self._directory = replace(directory, model=None)  # its arrays may be gone by now
         self._work = BatchWork(self.engines, *directory.tokenizers)
@@ -133,6 +138,7 @@ class Translator(metaclass=_HintsAtOurNames):
         workers: int = 1,
         ensemble: Sequence[File] = (),
         languages: tuple[str | None, str | None] = (None, None),
+        memory: File | None = None,
     ) -> Self:
         """Load the translator in a folder, or several in `ensemble` with it, whose probabilities are averaged.
 
@@ -140,10 +146,13 @@ class Translator(metaclass=_HintsAtOurNames):
         "int8" or "auto": eight bits on a CPU that has them, else what its processor is quick with. With more than one
         of `workers`, on a CPU, as many batches are translated side by side: in threads, or in half precision, which
         needs torch, in processes that this one forks. `close` ends them, and so does a `with` block. A model of many
-        languages needs to know `languages`, source and target, unless its folder says them.
+        languages needs to know `languages`, source and target, unless its folder says them. `memory` is a translation
+        memory, as `dragoman data memory` writes it: what it has is not translated again, and a model that was trained
+        with `--fuzzy` reuses the translations of similar sentences.
 
-        Raises `DataError` if the folder holds no whole model, or has other tokenizers than the first of an ensemble,
-        and `UsageError` for languages that the model does not have, or a device that is not there.
+        Raises `DataError` if the folder holds no whole model, or has other tokenizers than the first of an ensemble, or
+        if the memory is none, and `UsageError` for languages that the model does not have, or a device that is not
+        there.
         """
         if isinstance(ensemble, str | PathLike):
             raise UsageError("`ensemble` is a single path; write [path].")
@@ -153,7 +162,15 @@ class Translator(metaclass=_HintsAtOurNames):
         loaded = load_ensemble([Path(path), *others], _loader(name), languages=languages)
         translator = cls(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers)
         translator.path = Path(path)
-        translator._loading = {"device": device, "precision": precision, "workers": workers, "ensemble": others}
+        translator._loading = {
+            "device": device,
+            "precision": precision,
+            "workers": workers,
+            "ensemble": others,
+            "memory": memory,
+        }
+        if memory is not None:
+            translator.recall = recall_of(Path(memory), translator.languages)
         return translator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -243,7 +260,31 @@ class Translator(metaclass=_HintsAtOurNames):
         prefixes = one_prefix_each(texts, prefixes, config)
         self._check_prefixes(texts, prefixes)
         splitter, translate = self._splitter(config), partial(self.translate_units, config=config)
-        return translate_texts(texts, prefixes, splitter, translate, config=config)
+
+        def translated(texts: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
+            return translate_texts(texts, prefixes, splitter, translate, config=config)
+
+        # An entry may have several sentences.
+        return self._remembered(texts, prefixes, config, translated)
+
+    def _remembered(
+        self,
+        texts: Sequence[str],
+        prefixes: Sequence[str],
+        config: DecodingConfig,
+        translate: Callable[[list[str], list[str]], list[Translation]],
+    ) -> list[Translation]:
+        """The translations of texts: those that the memory has, and what `translate` makes of all others."""
+        known: list[str | None] = [None] * len(texts)
+        if self.recall:
+            look_up = self.recall.known
+            known = [None if prefix else look_up(text) for text, prefix in zip(texts, prefixes, strict=True)]
+        unknown = [number for number, text in enumerate(known) if text is None]
+        translated = iter(translate([texts[number] for number in unknown], [prefixes[number] for number in unknown]))
+        return [
+            next(translated) if target is None else remembered(source, target, config)
+            for source, target in zip(texts, known, strict=True)
+        ]
 
     def stream(
         self,
@@ -336,6 +377,10 @@ class Translator(metaclass=_HintsAtOurNames):
         self, sentences: list[str], prefixes: Sequence[str], config: DecodingConfig
     ) -> list[Translation]:
         """The translations of units as `units` gives them, each with its prefix."""
+        return self._remembered(sentences, prefixes, config, partial(self._translated, config=config))
+
+    def _translated(self, sentences: list[str], prefixes: list[str], config: DecodingConfig) -> list[Translation]:
+        """The translations of units that the memory does not have."""
         inputs = self._inputs(sentences, prefixes, config)
         searched = groups = self._search(inputs, config)
         if config.mbr:
@@ -356,7 +401,7 @@ class Translator(metaclass=_HintsAtOurNames):
                 best = unchanged(item.text, config)
             elif config.n_best > 1:
                 best = replace(best, alternatives=others)
-            translations.append(best)
+            translations.append(replace(best, memory=[item.hint.match]) if item.hint else best)
         if config.needs_confidence:
             translations = self._with_confidence(inputs, searched, translations)
         return [*map(self._checked, inputs, translations)] if config.checks else translations
@@ -488,10 +533,14 @@ class Translator(metaclass=_HintsAtOurNames):
     def _inputs(self, sentences: Sequence[str], prefixes: Sequence[str], config: DecodingConfig) -> list[_Input]:
         """The sentences as they are encoded. Placeholders in terms, and in forbidden ones, stay text."""
         _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
-        return [
-            _Input(sentence, self._preprocessor(sentence, excluded), prefix)
-            for sentence, prefix in zip(sentences, prefixes, strict=True)
-        ]
+        prepared = [self._preprocessor(sentence, excluded) for sentence in sentences]
+        hints: Iterable[Hint | None] = repeat(None)
+        if self.recall and self.source_tokenizer.hints:
+            sources = self.source_tokenizer.encode_batch([sentence.text for sentence in prepared])
+            hints = self.recall.hints(
+                sentences, sources, self._preprocessor, self.source_tokenizer, most_tokens=self.max_length - 1
+            )
+        return [*map(_Input, sentences, prepared, prefixes, hints)]
 
     def _says_something(self, sentence: str, prepared: Prepared) -> bool:
         """Whether a sentence has words besides what is copied; one that has none stays as it is."""
@@ -504,7 +553,7 @@ class Translator(metaclass=_HintsAtOurNames):
         encoded = self._encoded([inputs[index] for index in filled], config)
         rows = config.n_best if config.sample else config.beam_size
         budget = (config.max_tokens or self.engines[0].batch_tokens) // rows
-        batches = self._shared_out([len(sentence.source) + 1 for sentence in encoded], budget)
+        batches = self._shared_out([len(sentence.encoded) + 1 for sentence in encoded], budget)
         # Each sentence has its terms by now, so workers need not be sent the glossary.
         searched = self._map("search", encoded, batches, config.model_copy(update={"glossary": {}}))
         for index, group in zip(filled, searched, strict=True):
@@ -520,7 +569,7 @@ class Translator(metaclass=_HintsAtOurNames):
         sentences = []
         for item, source, prefix in zip(inputs, sources, prefixes, strict=True):
             terms = glossary.terms(without_label(item.prepared.text)) if config.glossary else []
-            sentences.append(Sentence(source, prefix, terms))
+            sentences.append(Sentence(source, prefix, terms, hint=item.hint.tokens if item.hint else []))
         return sentences
 
     def _candidates(

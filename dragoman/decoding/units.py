@@ -9,6 +9,7 @@ from typing import Self
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import Alignment, word_spans
+from dragoman.decoding.recall import MemoryMatch
 from dragoman.decoding.translation import CheckedSentence, Translation
 from dragoman.text.lines import ITEM, broken_like, stretches
 from dragoman.text.sentences import cut, space_between, split
@@ -183,6 +184,12 @@ def unchanged(text: str, config: DecodingConfig) -> Translation:
     )
 
 
+def remembered(text: str, target: str, config: DecodingConfig) -> Translation:
+    """The translation of a text that a translation memory has, with the fields that the options ask for."""
+    found = replace(unchanged(target, config), memory=[MemoryMatch(text, target, 1.0)])
+    return replace(found, alignment=[]) if config.alignments else found
+
+
 def _left(translation: Translation, text: str, config: DecodingConfig) -> Translation:
     """A text that stays as it is, since its translation cannot be trusted."""
     return replace(
@@ -265,6 +272,7 @@ def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_pen
         confidence=confidence,
         edit_probability=edit_probability,
         sentences=_joined_sentences(parts),
+        memory=[match for part in parts for match in part.memory or ()] or None,
     )
 
 

@@ -150,6 +150,7 @@ def engine_of(
     return Engine(
         translate,
         copies=translator.source_tokenizer.placeholders,
+        known=translator.recall.find if translator.recall else lambda text: None,
         has_confidence=config.needs_confidence,
         only_above=config.only_above,
     )

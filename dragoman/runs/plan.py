@@ -115,6 +115,11 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
             pairs.source_language, pairs.target_language = config.data.languages
     if config.training.joined:
         refuse_unspaced(config.data.languages or pairs.languages or ())
+    if config.training.fuzzy and pairs.counts.labels:
+        raise UsageError(
+            "training.fuzzy is for one pair of languages: the pair that is most like a source may be of another "
+            "language. Leave it out."
+        )
     if config.finetune.model and config.finetune.adapts:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)

@@ -16,7 +16,7 @@ import torch
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
-from dragoman.data.preparation import POSITIONS, PreparedData, align_pairs, prepare
+from dragoman.data.preparation import PreparedData, prepare, relate_pairs
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
 from dragoman.data_check import training_warnings
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
@@ -164,9 +164,7 @@ def _prepare_data(
         if isinstance(pairs, PreparedFolder):
             pairs.check()
             pairs.place(directory.data)
-            if config.training.guided_alignment and not (directory.data / POSITIONS).exists():
-                tell("aligning words")
-                align_pairs(directory.data, config)
+            if relate_pairs(directory.data, config, tell):
                 seal(directory.data)
         else:
             pairs = best_pairs(pairs, config, near=directory.data, tell=tell)

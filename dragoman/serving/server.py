@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.recall import Recall
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Document, FormatError, has_words
@@ -89,11 +90,12 @@ class Server:
         self.characters = 0
         """Characters that models have translated."""
         remembered = memory.languages() if memory else []
-        self._remembered = {
-            pair: [pair, *(other for other in remembered if self._is_translated_by(other, pair))]
-            for pair in self.models
-        }
-        """For each pair of languages, the pairs of codes with which the memory has entries for it: its own first."""
+        self._recalls: dict[Pair, Recall] = {}
+        """For each pair of languages, what looks texts up under all codes with which the memory has entries for it."""
+        if memory:
+            for pair, translator in self.models.items():
+                codes = [pair, *(other for other in remembered if self._is_translated_by(other, pair))]
+                self._recalls[pair] = translator.recall = Recall(memory, codes, lenient=True)
 
     @property
     def sources(self) -> list[str]:
@@ -350,18 +352,7 @@ class Server:
 
     def _memory_lookup(self, languages: Pair) -> Callable[[str], str | None] | None:
         """A function that returns the translation of a text which the memory has; None for a server without memory."""
-        if self.memory is None:
-            return None
-        memory, pairs = self.memory, self._remembered[languages]
-
-        def find(text: str) -> str | None:
-            for pair in pairs:
-                translation = memory.find(pair, text)
-                if translation is not None:
-                    return translation
-            return None
-
-        return find
+        return self._recalls[languages].find if self._recalls else None
 
     def _is_translated_by(self, codes: Pair, pair: Pair) -> bool:
         """Whether requests with other codes, such as those of an earlier model, go to the model of `pair`."""
@@ -375,10 +366,11 @@ class Server:
         """The entries of the memory that are most similar to a text, among those that can be compared by `until`, a
         time of `time.monotonic`."""
         entries: list[Similar] = []
-        for pair in self._remembered[languages]:
+        recall = self._recalls[languages]
+        for pair in recall.languages:
             seconds = until - time.monotonic()
             if seconds > 0:
-                entries += self.memory.similar(pair, text, most, seconds=seconds)
+                entries += recall.memory.similar(pair, text, most, seconds=seconds)
         return sorted(entries, key=lambda entry: -entry.similarity)[:most]
 
     async def _computed(self, source: str, texts: list[str], request: TextRequest) -> list[Answer]:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -30,10 +30,16 @@ MOST_COMPARED = 500
 """Most characters of a text that is compared with entries: the time grows with their square."""
 CANDIDATES = 30
 """Most entries, of those with words in common, that a text is compared with."""
+MOST_MET = 500
+"""Most entries, about, that have the rarest words of a text and are looked at to find these."""
+MOST_COUNTED = 50_000
+"""Most words whose number of entries is kept."""
 PATIENCE = 1.0
 """Seconds for which a call waits while another program, or thread, uses the file."""
 OPENING = 10.0
 """Seconds for which opening the file waits: no client waits for it."""
+ADDED_AT_ONCE = 10_000
+"""Pairs that are written together."""
 PAGE = 500
 """Entries that are read at once."""
 _SCHEMA = """
@@ -85,6 +91,8 @@ class Memory:
         """Open a memory, or make one. Raises `DataError` if the file is something else."""
         self._path = path
         self._has_warned = False
+        self._numbers: dict[str, int] = {}
+        """How many entries have a word, for words that were looked up."""
         try:
             self._writing, self._reading = _Connection(path), _Connection(path)
             with self._writing.taken() as connection:
@@ -113,10 +121,40 @@ class Memory:
             same = f"SELECT number FROM pairs WHERE {_SAME_SOURCE}"
             connection.execute(f"DELETE FROM words WHERE rowid IN ({same})", key)
             connection.execute(f"DELETE FROM pairs WHERE {_SAME_SOURCE}", key)
-            fields = "source_language, target_language, source, target, who, at, mark"
-            added = connection.execute(f"INSERT INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            words = " ".join(WORD.findall(entry[2]))
-            connection.execute("INSERT INTO words (rowid, source) VALUES (?, ?)", (added.lastrowid, words))
+            self._insert(connection, row)
+
+    def add_all(
+        self,
+        languages: tuple[str, str],
+        pairs: Iterable[tuple[str, str]],
+        *,
+        progress: Callable[[int], None] = lambda number: None,
+    ) -> int:
+        """Add pairs whose sources have no entry yet; returns how many. Those that are added together are written or not.
+
+        `progress` is called with numbers of pairs that were looked at.
+        """
+        added = 0
+        remaining = iter(pairs)
+        while block := list(islice(remaining, ADDED_AT_ONCE)):
+            with self._use(self._writing) as connection:
+                for pair in block:
+                    source, target = map(_clean, pair)
+                    entry = (*languages, source, target)
+                    row = (*entry, None, time.time(), _mark(entry))
+                    added += self._insert(connection, row, "OR IGNORE")
+            progress(len(block))
+        return added
+
+    @staticmethod
+    def _insert(connection: sqlite3.Connection, row: tuple[object, ...], otherwise: str = "") -> int:
+        """Insert an entry and its words, as `row` has its fields. Returns 0 if there was one, `otherwise` ignored."""
+        fields = "source_language, target_language, source, target, who, at, mark"
+        inserted = connection.execute(f"INSERT {otherwise} INTO pairs ({fields}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        if inserted.rowcount:
+            words = " ".join(WORD.findall(str(row[2])))
+            connection.execute("INSERT INTO words (rowid, source) VALUES (?, ?)", (inserted.lastrowid, words))
+        return inserted.rowcount
 
     def find(self, languages: tuple[str, str], source: str) -> str | None:
         """The translation of a text, if there is an entry for it."""
@@ -133,19 +171,8 @@ class Memory:
         """
         until = time.monotonic() + seconds
         text = _clean(source)
-        if len(text) > MOST_COMPARED:
-            return []
-        words = dict.fromkeys(word for word in WORD.findall(text) if word[0].isalnum())
-        query = " OR ".join(f'"{word}"' for word in islice(words, 64))
-        if not query:
-            return []
-        rows = self._rows(
-            f"SELECT {_FIELDS} FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
-            f"AND source_language = ? AND target_language = ? ORDER BY rank LIMIT {CANDIDATES}",
-            (query, *languages),
-        )
         close: list[tuple[float, Entry]] = []
-        for entry in self._entries(rows):
+        for entry in self.candidates(languages, text):
             if len(entry.source) <= 2 * MOST_COMPARED and time.monotonic() < until:
                 similarity = _similarity(text, entry.source)
                 if similarity >= LEAST_SIMILAR:
@@ -155,6 +182,41 @@ class Memory:
             Similar(entry.source, entry.target, similarity, difference(entry.source, text))
             for similarity, entry in close[:most]
         ]
+
+    def candidates(self, languages: tuple[str, str], source: str) -> list[Entry]:
+        """At most `CANDIDATES` entries that have rare words in common with a text; none for a long text."""
+        text = _clean(source)
+        if len(text) > MOST_COMPARED:
+            return []
+        words = islice(dict.fromkeys(word for word in WORD.findall(text) if word[0].isalnum()), 64)
+        numbers = {word: number for word in words if (number := self._number_of_entries(word))}
+        if not numbers:
+            return []
+        rarest = sorted(numbers, key=numbers.__getitem__)
+        if numbers[rarest[0]] > MOST_MET:
+            # All words are frequent: the latest entries that have three of them, since to rank all would take long.
+            query, order = " AND ".join(map(_quoted, rarest[:3])), "words.rowid DESC"
+        else:
+            sums = accumulate(numbers[word] for word in rarest)
+            few = [word for word, total in zip(rarest, sums, strict=True) if total <= MOST_MET]
+            query, order = " OR ".join(map(_quoted, few)), "rank"
+        rows = self._rows(
+            f"SELECT {_FIELDS} FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
+            f"AND source_language = ? AND target_language = ? ORDER BY {order} LIMIT {CANDIDATES}",
+            (query, *languages),
+        )
+        return list(self._entries(rows))
+
+    def _number_of_entries(self, word: str) -> int:
+        """How many entries have a word, counted up to `MOST_MET` + 1. The number is kept, so it may be an older one."""
+        number = self._numbers.get(word, 0)
+        if not number:
+            entries = f"SELECT 1 FROM words WHERE words MATCH ? LIMIT {MOST_MET + 1}"
+            ((number,),) = self._rows(f"SELECT count(*) FROM ({entries})", (_quoted(word),))
+            if len(self._numbers) >= MOST_COUNTED:
+                self._numbers.clear()
+            self._numbers[word] = number
+        return number
 
     def languages(self) -> list[tuple[str, str]]:
         """(source, target) codes of the languages that entries have."""
@@ -285,6 +347,11 @@ def _entry(row: Sequence[object], *, is_marked: bool) -> Entry | None:
     if len(texts) < len(columns) or (is_marked and mark != _mark(texts)):
         return None
     return Entry(*texts)
+
+
+def _quoted(word: str) -> str:
+    """A word as a query of the full-text search."""
+    return f'"{word}"'
 
 
 def _similarity(text: str, other: str) -> float:

@@ -17,7 +17,7 @@ from tokenizers import AddedToken
 from dragoman.errors import DataError, UsageError
 from dragoman.text.characters import cut_label, well_formed
 from dragoman.text.labels import languages_in
-from dragoman.text.tokenizers import algorithms, target_tokens, verify
+from dragoman.text.tokenizers import algorithms, hint_tokens, target_tokens, verify
 from dragoman.text.tokenizers.algorithms import BOS_ID, EOS_ID, OURS, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.text.tokenizers.byte_level import byte_level_decode, readable
 from dragoman.text.tokenizers.placeholders import SLOTS
@@ -51,6 +51,12 @@ class Tokenizer:
     A tokenizer that Dragoman has trained on several languages has them.
     """
 
+    hints: Mapping[str, int] = {}
+    """Ids of the tokens that hints behind a source begin with, by their names (`dragoman.text.tokenizers.hint_tokens`).
+
+    A tokenizer of a model that was trained to read hints has them.
+    """
+
     def speaking(self, language: str) -> "Tokenizer":
         """The same tokenizer for texts of another of its languages, or for sources of one target language."""
         backend = self.backend_copy()
@@ -75,8 +81,10 @@ class Tokenizer:
         self._symbols = {id_: token.content for id_, token in added.items() if id_ > EOS_ID and not token.special}
         self.targets = target_tokens.ids(backend)
         self.language = target_tokens.language_before(backend) if self.targets else None
-        self._without_text = {*range(EOS_ID + 1), *self.targets.values()}
-        self._unspelled = {*self._symbols, *self.targets.values()}
+        self.hints = hint_tokens.ids(backend)
+        named = {*self.targets.values(), *self.hints.values()}
+        self._without_text = {*range(EOS_ID + 1), *named}
+        self._unspelled = {*self._symbols, *named}
 
     def __reduce__(self) -> tuple:
         return _from_json, (self.to_json(),)
@@ -126,6 +134,12 @@ class Tokenizer:
         """The same tokenizer with one more token for each target language, for sources with labels."""
         backend = self.backend_copy()
         target_tokens.add(backend, languages)
+        return Tokenizer(backend)
+
+    def with_hints(self) -> "Tokenizer":
+        """The same tokenizer with one more token for each kind of hint."""
+        backend = self.backend_copy()
+        hint_tokens.add(backend)
         return Tokenizer(backend)
 
     @cached_property
@@ -247,8 +261,8 @@ class Tokenizer:
         """Readable tokens by id: those with a name of their own, and others when they have been asked for."""
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
-        languages = {id_: self.spelled(id_) for id_ in self.targets.values()}
-        return dict(enumerate(SPECIAL_TOKENS)) | symbols | languages
+        named = {id_: self.spelled(id_) for id_ in (*self.targets.values(), *self.hints.values())}
+        return dict(enumerate(SPECIAL_TOKENS)) | symbols | named
 
     def _bytes_of(self, id_: int) -> bytes:
         """The bytes that a token, neither special nor a symbol, adds to a text."""
@@ -283,7 +297,7 @@ class Tokenizer:
         return contents
 
     def spelling(self, ids: Iterable[int]) -> str:
-        """Tokens as the vocabulary spells them, in letters for bytes, joined. Symbols and targets are left out."""
+        """Tokens as the vocabulary spells them, in letters for bytes, joined. Symbols, targets and hints are left out."""
         return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._unspelled)
 
     def spelled(self, id_: int) -> str:

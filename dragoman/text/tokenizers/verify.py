@@ -5,7 +5,7 @@ from typing import Self
 
 import tokenizers
 
-from dragoman.text.tokenizers import algorithms, imported, target_tokens
+from dragoman.text.tokenizers import algorithms, hint_tokens, imported, target_tokens
 from dragoman.text.tokenizers.algorithms import EOS_ID, SPECIAL_TOKENS, UNK_ID
 from dragoman.text.tokenizers.byte_level import BYTES
 
@@ -32,7 +32,7 @@ def fault(backend: tokenizers.Tokenizer, identity: Identity | None = None) -> st
     Its `identity` is found again if it is not given.
     """
     identity = identity or Identity.of(backend)
-    languages = target_tokens.ids(backend)
+    named = {*target_tokens.ids(backend).values(), *hint_tokens.ids(backend).values()}
     if not (imported.surroundings_are_known(backend) or target_tokens.language_before(backend)):
         return "cuts or pads every text, or puts something around it"
     if identity.kind is None:
@@ -41,8 +41,7 @@ def fault(backend: tokenizers.Tokenizer, identity: Identity | None = None) -> st
     added = backend.get_added_tokens_decoder()
     is_word = identity.kind == "word"
     expected = {id_: token for id_, token in enumerate(SPECIAL_TOKENS) if not (is_word and id_ == UNK_ID)}
-    language_ids = {*languages.values()}
-    special = {id_: token.content for id_, token in added.items() if token.special and id_ not in language_ids}
+    special = {id_: token.content for id_, token in added.items() if token.special and id_ not in named}
     if special != expected or vocab.get(SPECIAL_TOKENS[UNK_ID]) != UNK_ID:
         return f"does not have exactly the special tokens {' '.join(SPECIAL_TOKENS)} as 0 to 3"
     if any(token.lstrip or token.rstrip or token.single_word or token.normalized for token in added.values()):
