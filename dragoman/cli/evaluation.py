@@ -51,6 +51,10 @@ def evaluate(
             help="Also score the same pairs as people type them: in capitals, with typos, without a final mark, ...",
         ),
     ] = False,
+    memory: Annotated[
+        Path | None,
+        File(help="Translation memory to reuse. Scores with and without it are told by how similar its entries are."),
+    ] = None,
     comet: Annotated[
         Path | None,
         Option(metavar="FOLDER", help="Also score by the COMET model in this folder; nothing is downloaded."),
@@ -79,10 +83,15 @@ def evaluate(
     if not rest:
         raise UsageError(f"Missing argument '{PAIRS.metavar}'; see `dragoman evaluate --help`.")
     names = [*models, *map(str, outputs or ())]
-    if (len(names) > 1 or outputs) and (ensemble or output or examples or variants):
+    if (len(names) > 1 or outputs) and (ensemble or output or examples or variants or memory):
         raise UsageError(
-            "--ensemble, --output, --examples and --variants are for a single model; evaluate it alone for them."
+            "--ensemble, --output, --examples, --variants and --memory are for a single model; evaluate it alone for "
+            "them."
         )
+    if memory:
+        from dragoman.decoding.recall import refuse_no_memory
+
+        refuse_no_memory(memory)
     if len(set(map(os.path.realpath, names))) < len(names):
         raise UsageError("A system is given twice; leave one of the two out.")
     if comet:
@@ -117,6 +126,7 @@ def evaluate(
                 precision=precision,
                 workers=workers or available_workers(),
                 variants=len(same_pairs) if variants else 0,
+                memory=memory,
             )
             target_language = target or bitexts[0].target_language
             sketch = read_sketch(Path(name))

@@ -103,7 +103,7 @@ def train(
         bool,
         Option(
             "--fuzzy",
-            help="Also learn to reuse the translation of a similar sentence, as `translate --memory` finds it: for text "
+            help="Also learn to reuse translations of similar sentences, as `translate --memory` finds them: for text "
             "that repeats.",
         ),
     ] = False,

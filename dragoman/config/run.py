@@ -64,8 +64,8 @@ class RunConfig(Section):
             )
         if self.training.fuzzy and (self.tokenizer.samples or not self.tokenizer.shared):
             raise ValueError(
-                "training.fuzzy puts translations behind sources: both need one vocabulary, and the same tokens in each "
-                "epoch; leave out tokenizer.shared=false, tokenizer.dropout and tokenizer.sampling_alpha."
+                "training.fuzzy puts translations behind sources: both need one vocabulary, and the same tokens in "
+                "each epoch; leave out tokenizer.shared=false, tokenizer.dropout and tokenizer.sampling_alpha."
             )
         if self.model.get("guided_head") and not self.training.guided_alignment and not self.finetune.model:
             raise ValueError("`guided_head` needs training.guided_alignment; set that instead.")

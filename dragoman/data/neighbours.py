@@ -19,9 +19,9 @@ LEAST_SIMILAR = 0.5
 """Similarity from which a pair is a neighbour."""
 NONE = -1
 """Index where a source has no neighbour."""
-MOST_PAIRS = 500_000
-"""Most pairs that neighbours are looked for among."""
-MOST_MET = 2_000
+MOST_PAIRS, MOST_TOKENS = 500_000, 8_000_000
+"""Most pairs that neighbours are looked for among, and most tokens of their sources; later pairs have none."""
+MOST_MET = 1_000
 """Most pairs, about, that have the rarest of a source's tokens in common with it, and are counted."""
 MOST_COMPARED, MOST_READ = 8, 64
 """Most of these, those that have most in common, whose edit distance is computed, and that are read at all."""
@@ -80,7 +80,8 @@ class _Grams:
 
 def find_neighbours(sources: Sentences, *, least: float = LEAST_SIMILAR) -> Neighbours:
     """The neighbour of each source among the others. Uses all cores."""
-    searched = Sentences(sources.ids, sources.ends[:MOST_PAIRS])
+    count = min(MOST_PAIRS, int(np.searchsorted(sources.ends, MOST_TOKENS, "right")))
+    searched = Sentences(sources.ids, sources.ends[:count])
     grams = _Grams(searched)
     blocks = ((start, min(start + _AT_ONCE, len(searched))) for start in range(0, len(searched), _AT_ONCE))
     found = list(map_on_cores(partial(_found, grams, least), blocks))
@@ -95,7 +96,8 @@ def find_neighbours(sources: Sentences, *, least: float = LEAST_SIMILAR) -> Neig
 def _found(grams: _Grams, least: float, start: int, stop: int) -> Neighbours:
     """The neighbours of some sources."""
     nearest = [_nearest(grams, row, least) for row in range(start, stop)]
-    return Neighbours(np.array([index for index, _ in nearest], np.int32), np.array([s for _, s in nearest], np.float32))
+    indices, similarities = zip(*nearest, strict=True)
+    return Neighbours(np.array(indices, np.int32), np.array(similarities, np.float32))
 
 
 def _nearest(grams: _Grams, row: int, least: float) -> tuple[int, float]:

@@ -9,8 +9,10 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.ensemble import load_ensemble
+from dragoman.decoding.recall import recall_of
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
+from dragoman.evaluation.memory import BandScore, score_by_bands
 from dragoman.evaluation.references import reference_warnings
 from dragoman.evaluation.scores import as_numbers, score, scores_by_languages, signatures
 from dragoman.evaluation.variants import VariantScore, score_variants
@@ -51,6 +53,9 @@ class Evaluation:
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     """If it was wanted, for each way of writing the pairs otherwise (`dragoman.text.variants`) the number of
     `sentences` that it changes, their score, and that of the same pairs `before`."""
+    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """If a translation memory was given, for each band of similarity (`dragoman.evaluation.memory`) the number of
+    `sentences`, their score, and that of the same pairs `before`, without the memory."""
     remarks: list[str] = field(default_factory=list)
     """What is unusual about the translations, the likeliest cause, and what to do; empty if nothing is."""
     outlook: list[str] = field(default_factory=list)
@@ -85,6 +90,8 @@ class Evaluation:
             numbers["by_languages"] = self.by_languages
         if self.variants:
             numbers["variants"] = self.variants
+        if self.memory:
+            numbers["memory"] = self.memory
         if self.remarks:
             numbers["remarks"] = self.remarks
         if self.outlook:
@@ -109,16 +116,22 @@ def evaluate_pairs(
     precision: str,
     workers: int,
     variants: int = 0,
+    memory: Path | None = None,
 ) -> Evaluation:
     """Score a model, or several together, on all of `pairs`, and on the variants of the first so many of them.
 
+    With a translation `memory`, all scores are of translations that reuse it; those by bands compare with others.
     Translations are made in `precision`; perplexity and token accuracy are computed in float32.
     """
     first, others = directories[0], directories[1:]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     with Translator(first, ensemble=others, precision=precision, workers=workers) as translator:
+        without_memory = translator.translate(sources, search.alone()) if memory else []
+        if memory:
+            translator.recall = recall_of(memory, translator.languages)
         started = time.perf_counter()
-        translations = [translation.text for translation in translator.translate(sources, search.alone())]
+        translated = translator.translate(sources, search.alone())
+        translations = [translation.text for translation in translated]
         seconds = time.perf_counter() - started
         varied: list[VariantScore] = []
         if variants:
@@ -128,6 +141,9 @@ def evaluate_pairs(
                 pairs[:variants],
                 target_language=first.target_language,
             )
+    bands: list[BandScore] = []
+    if memory:
+        bands = score_by_bands(without_memory, translated, references, target_language=first.target_language)
     unlabelled = [without_label(source) for source in sources]
     models = [directory.model for directory in directories]
     batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
@@ -138,5 +154,6 @@ def evaluate_pairs(
         seconds=seconds,
         by_languages=scores_by_languages(translations, references, sources),
         variants={variant.name: variant.to_dict() for variant in varied},
+        memory={band.name: band.to_dict() for band in bands},
         warnings=reference_warnings(references, translations),
     )

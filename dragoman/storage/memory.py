@@ -130,7 +130,7 @@ class Memory:
         *,
         progress: Callable[[int], None] = lambda number: None,
     ) -> int:
-        """Add pairs whose sources have no entry yet; returns how many. Those that are added together are written or not.
+        """Add pairs whose sources have no entry yet; returns how many. An error leaves whole blocks of them added.
 
         `progress` is called with numbers of pairs that were looked at.
         """

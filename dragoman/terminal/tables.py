@@ -19,6 +19,15 @@ BY_TWINS = {
     "unlike": "pairs that are like no training pair",
 }
 """Descriptions of the parts of the test pairs in `Evaluation.by_twins`."""
+BY_MEMORY = {
+    "same": "sentences that the memory has",
+    "90": "sentences with an entry of 90 % or more",
+    "75": "sentences with an entry of 75 to 90 %",
+    "60": "sentences with an entry of 60 to 75 %",
+    "50": "sentences with an entry of 50 to 60 %",
+    "none": "sentences without a similar entry",
+}
+"""Descriptions of the bands in `Evaluation.memory`."""
 
 
 def scores_table(title: str, evaluation: dict[str, Any]) -> Table:
@@ -51,6 +60,10 @@ def _rows_of_parts(evaluation: dict[str, Any]) -> Iterator[tuple[str, str, str]]
         undisturbed = MAIN.write(scores["before"], more_digits=1)
         remark = f"{scores['sentences']:,} {DESCRIPTIONS[name]}; undisturbed {undisturbed}"
         yield f"  {name}", main_score(scores), remark
+    for name, scores in evaluation.get("memory", {}).items():
+        before = MAIN.write(scores["before"], more_digits=1)
+        remark = f"{scores['sentences']:,} {BY_MEMORY[name]}; without the memory {before}"
+        yield f"  memory {name}", main_score(scores), remark
     for name, scores in evaluation.get("finetuning", {}).items():
         if name != "own after":  # this is the score of the row above
             yield f"  {name}", main_score(scores), "the fine-tuning"

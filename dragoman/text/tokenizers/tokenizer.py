@@ -297,7 +297,10 @@ class Tokenizer:
         return contents
 
     def spelling(self, ids: Iterable[int]) -> str:
-        """Tokens as the vocabulary spells them, in letters for bytes, joined. Symbols, targets and hints are left out."""
+        """Tokens as the vocabulary spells them, in letters for bytes, joined.
+
+        Symbols, targets and the tokens of hints are left out.
+        """
         return "".join(self._backend.id_to_token(id_) for id_ in ids if id_ not in self._unspelled)
 
     def spelled(self, id_: int) -> str:
