@@ -1,0 +1,190 @@
+"""Translations that reuse what a translation memory has."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.decoding.recall import Recall, known_as, recall_of
+from dragoman.decoding.translator import Translator
+from dragoman.errors import DataError, ResourceError, UsageError
+from dragoman.storage.memory import CANDIDATES, Memory
+from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.hint_tokens import SIMILAR
+from dragoman.text.tokenizers.tokenizer import Tokenizer
+from tests.small import small_directory
+
+PAIRS = [
+    ("the red house is old", "la maison rouge est vieille"),
+    ("the green house is very old", "la maison verte est très vieille"),
+    ("a dog sleeps in the garden", "un chien dort dans le jardin"),
+    ("we have 3 cats and 12 dogs", "nous avons 3 chats et 12 chiens"),
+]
+TEXTS = [text for pair in PAIRS for text in pair] * 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained model that reads hints, from English to French."""
+    path = tmp_path_factory.mktemp("model") / "model"
+    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300).with_hints())
+    directory.source_language, directory.target_language = "en", "fr"
+    directory.save(path)
+    return path
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    path = tmp_path / "memory.db"
+    with_pairs(path, PAIRS)
+    return path
+
+
+def with_pairs(path: Path, pairs: list[tuple[str, str]], languages: tuple[str, str] = ("en", "fr")) -> int:
+    memory = Memory(path)
+    added = memory.add_all(languages, pairs)
+    memory.close()
+    return added
+
+
+def test_a_text_that_the_memory_has_is_not_translated(folder: Path, memory: Path) -> None:
+    with Translator.load(folder, memory=memory) as translator:
+        same, other = translator.translate(["a dog sleeps in the garden", "a dog eats"], alignments=True, n_best=2)
+    assert (same.text, same.alignment, same.alternatives) == ("un chien dort dans le jardin", [], [])
+    assert [match.similarity for match in same.memory or ()] == [1.0]
+    assert other.text != same.text
+    assert other.memory is None
+
+
+def test_the_most_similar_entry_is_a_hint_behind_the_source(folder: Path, memory: Path) -> None:
+    text = "the red house is very old"
+    translator = Translator.load(folder, memory=memory)
+    config = translator.decoding
+    (plain,) = Translator.load(folder)._encoded(Translator.load(folder)._inputs([text], [""], config), config)
+    (item,) = translator._inputs([text], [""], config)
+    (sentence,) = translator._encoded([item], config)
+    tokenizer = translator.source_tokenizer
+    assert item.hint
+    assert item.hint.match.target in (PAIRS[0][1], PAIRS[1][1])
+    assert sentence.source == plain.source
+    assert sentence.hint == [tokenizer.hints[SIMILAR], *tokenizer.encode(item.hint.match.target)]
+    assert plain.hint == []
+    (translation,) = translator.translate([text])
+    assert translation.memory == [item.hint.match]
+    assert 0.5 <= item.hint.match.similarity < 1
+    assert translation.to_dict()["memory"][0]["source"] == item.hint.match.source
+
+
+def test_translations_are_those_of_the_source_with_its_hint(folder: Path, memory: Path) -> None:
+    """The search gives the probabilities of the source and the hint as one source, within the limits of the source."""
+    text = "the red house is very old"
+    with Translator.load(folder, memory=memory, precision="float32") as translator:
+        config = translator.decoding
+        (sentence,) = translator._encoded(translator._inputs([text], [""], config), config)
+        ((best, *_),) = translator.search([text])
+        for source, is_that in ((sentence.source + sentence.hint, True), (sentence.source, False)):
+            (log_probs,) = translator._work.score([(source, best.tokens)])
+            ours = log_probs if best.finished else log_probs[:-1]
+            assert (sum(ours) == pytest.approx(best.log_prob, abs=1e-4)) == is_that
+        assert translator._work._most_tokens(sentence) == 2 * len(sentence.source) + 20
+
+
+def test_sentences_of_a_text_are_looked_up_one_by_one(folder: Path, memory: Path) -> None:
+    with_pairs(memory, [("We sleep. They eat.", "TOUT."), ("We sleep.", "Nous dormons.")])
+    with Translator.load(folder, memory=memory) as translator:
+        whole, parts = translator.translate(["We sleep. They eat.", "They eat. We sleep."])
+    assert whole.text == "TOUT."
+    assert parts.text.endswith(" Nous dormons.")
+    assert [match.source for match in parts.memory or ()] == ["We sleep."]
+
+
+def test_a_prefix_is_kept_although_the_memory_has_the_text(folder: Path, memory: Path) -> None:
+    with Translator.load(folder, memory=memory) as translator:
+        (translation,) = translator.translate(["a dog sleeps in the garden"], prefixes=["le chien"])
+    assert translation.text.startswith("le chien")
+
+
+def test_a_model_without_tokens_for_hints_reuses_the_same_texts_alone(tmp_path: Path, memory: Path) -> None:
+    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300))
+    directory.source_language, directory.target_language = "en", "fr"
+    directory.save(tmp_path / "model")
+    with Translator.load(tmp_path / "model") as plain, Translator.load(tmp_path / "model", memory=memory) as translator:
+        texts = ["the red house is very old", "the red house is old"]
+        similar, same = translator.translate(texts)
+        assert (similar.text, similar.memory) == (plain.translate(texts)[0].text, None)
+        assert same.text == PAIRS[0][1]
+
+
+def test_a_hint_that_does_not_fit_is_left_out(folder: Path, memory: Path) -> None:
+    long = " ".join(["la maison rouge est vieille"] * 60)
+    with_pairs(memory, [("the blue house is old", long)])
+    with Translator.load(folder, memory=memory) as translator:
+        (translation,) = translator.translate(["the blue house is cold"])
+    assert translation.memory is None or translation.memory[0].target != long
+
+
+def test_a_memory_of_other_languages_is_not_used_and_close_codes_are(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with_pairs(path, PAIRS, ("eng", "fra"))
+    with_pairs(path, [("the red house is old", "das rote Haus ist alt")], ("en", "de"))
+    memory = Memory(path)
+    assert known_as(memory, ("en", "fr")) == [("en", "fr"), ("eng", "fra")]
+    assert Recall(memory, known_as(memory, ("en", "fr"))).find("the red house is old") == PAIRS[0][1]
+    memory.close()
+
+
+def test_what_is_no_memory_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("a\tb\n")
+    with pytest.raises(DataError, match=r"is no translation memory; make one of your pairs:  .*data memory PAIRS"):
+        Translator.load(folder, memory=tmp_path / "pairs.tsv")
+    with pytest.raises(DataError, match="no translation memory"):
+        Translator.load(folder, memory=tmp_path / "missing.db")
+    assert not (tmp_path / "missing.db").exists()
+    with_pairs(tmp_path / "memory.db", PAIRS)
+    with pytest.raises(UsageError, match="says its two languages"):
+        recall_of(tmp_path / "memory.db", (None, "fr"))
+
+
+def test_a_memory_that_fails_stops_a_command_but_not_the_other_texts_of_a_server(memory: Path) -> None:
+    opened = Memory(memory)
+    opened.close()
+    with pytest.raises(ResourceError):
+        Recall(opened, [("en", "fr")]).known("a dog")
+    lenient = Recall(opened, [("en", "fr")], lenient=True)
+    assert lenient.known("a dog") is None
+    with pytest.raises(ResourceError):  # a request of its own is told
+        lenient.find("a dog")
+
+
+def test_pairs_are_added_once_and_people_have_the_last_word(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    memory = Memory(path)
+    memory.add(("en", "fr"), "a dog", "le chien", "someone")
+    numbers: list[int] = []
+    assert memory.add_all(("en", "fr"), [("a dog", "un chien"), ("a cat", "un chat")] * 2, progress=numbers.append) == 1
+    assert numbers == [4]
+    assert [entry.target for entry in memory.pairs()] == ["le chien", "un chat"]
+    memory.close()
+
+
+def test_candidates_have_rare_words_in_common_and_are_few(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "memory.db")
+    pairs = [(f"the house number {number} is old and so is this", "x") for number in range(2_000)]
+    memory.add_all(("en", "fr"), [*pairs, ("the zebra is old", "le zèbre est vieux")])
+    for text in ("this zebra is old", "The ZEBRA and the house"):
+        assert "the zebra is old" in [entry.source for entry in memory.candidates(("en", "fr"), text)]
+    frequent = memory.candidates(("en", "fr"), "the house is old")
+    assert len(frequent) == CANDIDATES
+    assert memory.candidates(("en", "fr"), "unheard of") == memory.candidates(("en", "fr"), "?!") == []
+    assert memory.candidates(("de", "fr"), "this zebra is old") == []
+    assert memory.candidates(("en", "fr"), "zebra " * 200) == []
+    memory.close()
+
+
+def test_a_translator_with_a_memory_can_be_sent_to_another_process(folder: Path, memory: Path) -> None:
+    translator = Translator.load(folder, memory=memory)
+    load, arguments = translator.__reduce__()
+    assert load(*arguments).translate([PAIRS[0][0]])[0].text == PAIRS[0][1]
+
+
+def test_the_model_directory_keeps_tokens_of_hints(folder: Path) -> None:
+    assert SIMILAR in ModelDirectory.load(folder).source_tokenizer.hints
