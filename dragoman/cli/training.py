@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
 
-FUZZY = 0.5
-"""Share of the sources with the translation of a similar sentence behind them, with --fuzzy."""
+FUZZY, TERMS = 0.5, 0.1
+"""Shares of the sources with the translation of a similar sentence, and with terms, behind them: --fuzzy, --terms."""
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -107,6 +107,10 @@ def train(
             "that repeats.",
         ),
     ] = False,
+    terms: Annotated[
+        bool,
+        Option("--terms", help="Also learn to use the terms of a glossary, in the form that the sentence needs."),
+    ] = False,
     monolingual: Annotated[
         list[str] | None,
         File(help="Sentences of the target language, one on each line, to back-translate; may be repeated."),
@@ -167,6 +171,7 @@ def train(
         "finetune.model": finetune and json.dumps(finetune),
         "finetune.vocabulary": "new" if new_vocabulary else None,
         "training.fuzzy": FUZZY if fuzzy else None,
+        "training.terms": TERMS if terms else None,
         **_mixture(mix),
     }
     from dragoman.config.settings import merged

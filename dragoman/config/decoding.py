@@ -61,6 +61,8 @@ class DecodingConfig(Section):
     glossary: dict[str, str] = Field(default_factory=dict)
     """Source terms and the target terms that must appear where they occur; a term in small letters occurs in any
     case."""
+    inflect: bool = True
+    """With a model that was trained with `--terms`: a glossary term may appear in another form, such as the plural."""
     forbid: list[str] = Field(default_factory=list)
     """Target terms that must not appear; a term in small letters is forbidden in any case."""
     max_tokens: int | None = Field(None, ge=1)
@@ -130,5 +132,6 @@ class DecodingOptions(TypedDict, total=False):
     checks: bool
     only_above: float | None
     glossary: dict[str, str]
+    inflect: bool
     forbid: list[str]
     max_tokens: int | None

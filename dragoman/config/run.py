@@ -62,10 +62,11 @@ class RunConfig(Section):
                 "training.guided_alignment aligns tokens once, but tokenizer.dropout and tokenizer.sampling_alpha "
                 "split words into others in each epoch; leave out one of the two."
             )
-        if self.training.fuzzy and (self.tokenizer.samples or not self.tokenizer.shared):
+        if self.training.has_hints and (self.tokenizer.samples or not self.tokenizer.shared):
             raise ValueError(
-                "training.fuzzy puts translations behind sources: both need one vocabulary, and the same tokens in "
-                "each epoch; leave out tokenizer.shared=false, tokenizer.dropout and tokenizer.sampling_alpha."
+                "training.fuzzy and training.terms put words of the target behind sources: both need one vocabulary, "
+                "and the same tokens in each epoch; leave out tokenizer.shared=false, tokenizer.dropout and "
+                "tokenizer.sampling_alpha."
             )
         if self.model.get("guided_head") and not self.training.guided_alignment and not self.finetune.model:
             raise ValueError("`guided_head` needs training.guided_alignment; set that instead.")

@@ -66,6 +66,9 @@ class TrainingConfig(Section):
     fuzzy: float = Field(0.0, ge=0, le=1)
     """Share of the sources that are followed, in each epoch, by the translation of the training pair that is most like
     them, so that the model reuses what `translate --memory` finds; 0: none. `train --fuzzy` sets 0.5."""
+    terms: float = Field(0.0, ge=0, le=1)
+    """Share of the sources that are followed, in each epoch, by words of their translations, often in another form, so
+    that the model puts the terms of a glossary in by itself, in the right form; 0: none. `train --terms` sets 0.1."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)
@@ -106,6 +109,11 @@ class TrainingConfig(Section):
     """URL of a folder, such as s3://bucket/en-fr, to which the run is copied after each checkpoint; from there
     `train --resume URL` goes on with it on another machine; empty: none."""
 
+    @property
+    def has_hints(self) -> bool:
+        """Whether some sources are followed by hints, for which the vocabulary needs tokens."""
+        return self.fuzzy > 0 or self.terms > 0
+
     @field_validator("mirror")
     @classmethod
     def _keeps_no_secrets(cls, mirror: str | None) -> str | None:
@@ -139,10 +147,10 @@ class TrainingConfig(Section):
                 "training.joined makes other texts of the pairs than those that were aligned; leave out "
                 "training.joined, or training.guided_alignment."
             )
-        if self.joined and self.fuzzy:
+        if self.joined and self.has_hints:
             raise ValueError(
-                "training.joined makes other texts of the pairs than those that are compared for training.fuzzy; leave "
-                "one of them out."
+                "training.joined makes other texts of the pairs than those from which training.fuzzy and "
+                "training.terms take hints; leave out training.joined, or these."
             )
         if self.schedule == "plateau" and self.plateau_patience >= self.patience:
             raise ValueError(

@@ -29,6 +29,7 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.subword_regularization import training_stores
+from dragoman.data.terms import TermStore
 from dragoman.data.twins import MOST_HELD_OUT, find_twins
 from dragoman.errors import DataError, UsageError
 from dragoman.text.characters import folded
@@ -36,9 +37,8 @@ from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.sketch import Sketch
-from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR
+from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import SLOTS
-from dragoman.text.tokenizers.pretrained import load_tokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 Pairs = list[Pair]
@@ -121,6 +121,11 @@ class PreparedData:
             source_store = MisspelledStore(
                 source_store, source, share=config.training.typos, seed=config.seed, limit=config.data.max_length
             )
+        if config.training.has_hints and not source.hints:
+            raise UsageError(
+                "training.fuzzy and training.terms need tokens for hints in the vocabulary, and this one was made "
+                "without: leave them out, or train a new model, or give --new-vocabulary with --finetune."
+            )
         if config.training.fuzzy:
             source_store = HintedStore(
                 source_store,
@@ -128,6 +133,16 @@ class PreparedData:
                 _neighbours_in(folder),
                 begin=source.hints[SIMILAR],
                 share=config.training.fuzzy,
+                seed=config.seed,
+                limit=config.data.max_length,
+            )
+        if config.training.terms:
+            source_store = TermStore(
+                source_store,
+                train_stores[1],
+                target,
+                begin=source.hints[TERM],
+                share=config.training.terms,
                 seed=config.seed,
                 limit=config.data.max_length,
             )
@@ -194,15 +209,7 @@ def align_pairs(folder: Path, config: RunConfig) -> None:
 
 
 def compare_pairs(folder: Path, config: RunConfig) -> None:
-    """Write which other training pair is most like each of those in a prepared folder into it.
-
-    Raises `UsageError` if the vocabulary has no tokens for hints.
-    """
-    if not load_tokenizer(folder / "source_tokenizer.json").hints:
-        raise UsageError(
-            "training.fuzzy needs tokens for hints in the vocabulary, and this one was made without: leave it out, or "
-            "train a new model, or give --new-vocabulary with --finetune."
-        )
+    """Write which other training pair is most like each of those in a prepared folder into it."""
     sources, _ = (TokenStore(path) for path in store_paths(folder / "train"))
     save_array(folder / NEIGHBOURS, find_neighbours(sources).indices)
 
@@ -376,10 +383,10 @@ def _train_tokenizers(
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
-    options["vocab_size"] -= len(targets) + (len(HINTS) if config.training.fuzzy else 0)
+    options["vocab_size"] -= len(targets) + (len(HINTS) if config.training.has_hints else 0)
     learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
         shared = learn(chain.from_iterable(train)).with_targets(targets)
-        shared = shared.with_hints() if config.training.fuzzy else shared
+        shared = shared.with_hints() if config.training.has_hints else shared
         return shared, shared
     return learn(source for source, _ in train).with_targets(targets), learn(target for _, target in train)

@@ -192,12 +192,18 @@ class BatchWork:
         """Different hypotheses with all terms; those that lack the fewest by themselves come first."""
         results: list[list[Hypothesis]] = []
         incomplete: list[_Candidate] = []
+        inflected = config.inflect and bool(self.source_tokenizer.hints)
         for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
             if not sentence.terms:
                 results.append(group)
                 continue
             candidates = [
-                _Candidate(index, sentence, hypothesis, self._placer.missing(sentence.terms, hypothesis.tokens))
+                _Candidate(
+                    index,
+                    sentence,
+                    hypothesis,
+                    self._placer.missing(sentence.terms, hypothesis.tokens, inflected=inflected),
+                )
                 for hypothesis in group
             ]
             best = sorted(candidates, key=_Candidate.rank)[: config.n_best]

@@ -21,7 +21,7 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 LOG = logging.getLogger("dragoman.memory")
 LEAST_SIMILAR = 0.5
 """Similarity from which the translation of an entry is a hint."""
-MOST_TOKENS = 255
+MOST_HINTED = 255
 """Most tokens of a source with its hint: models are trained on no more (`data.max_length`)."""
 
 
@@ -108,7 +108,7 @@ class Recall:
             hint = None
             if best is not None:
                 target = tokenizer.encode(pairs[best][1])
-                if len(source) + 1 + len(target) <= min(most_tokens, MOST_TOKENS):
+                if len(source) + 1 + len(target) <= min(most_tokens, MOST_HINTED):
                     match = MemoryMatch(entries[best].source, entries[best].target, similarity)
                     hint = Hint([begin, *target], match)
             found.append(hint)

@@ -17,6 +17,7 @@ import numpy as np
 from dragoman.engine.shapes import Float
 from dragoman.text.scripts import is_unspaced, whole
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.word_forms import count_forms
 
 NEARLY = 0.65
 """Words next to the one that attends most to a source term may be replaced too if they attend this much as strongly."""
@@ -96,13 +97,17 @@ class TermPlacer:
         self._is_joint = [piece == "▁" or piece[-1:] in _JOINTS for piece in pieces]
         self._is_attached = [not piece.startswith("▁") and not is_unspaced(piece[:1]) for piece in pieces]
 
-    def missing(self, terms: Sequence[Term], tokens: list[int]) -> Counter[str]:
-        """How often each term, by its text, is lacking in a translation: it should occur as often as in the source."""
+    def missing(self, terms: Sequence[Term], tokens: list[int], *, inflected: bool = False) -> Counter[str]:
+        """How often each term, by its text, is lacking in a translation: it should occur as often as in the source.
+
+        It may be `inflected`, if that is so.
+        """
         text = self.target.decode(tokens) if terms else ""
         wanted = Counter(term.text for term in terms)
         for term in {term.text: term for term in terms}.values():
             as_token = tokens.count(term.spelling[0]) if len(term.spelling) == 1 else 0
-            wanted[term.text] -= max(term.count(text), as_token)
+            found = count_forms(term.text, text) if inflected else term.count(text)
+            wanted[term.text] -= max(found, as_token)
         return +wanted
 
     def slot_term(self, source: list[int], source_slot: int, target_slot: int) -> Term:

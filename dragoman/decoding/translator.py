@@ -24,8 +24,9 @@ from dragoman.decoding.ensemble import load_ensemble
 from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
-from dragoman.decoding.recall import Hint, Recall, recall_of
+from dragoman.decoding.recall import MOST_HINTED, Hint, Recall, recall_of
 from dragoman.decoding.search import Hypothesis, length_limit
+from dragoman.decoding.terms import Term
 from dragoman.decoding.translation import CheckedSentence, Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, remembered, translate_texts, unchanged
 from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, windows
@@ -39,6 +40,7 @@ from dragoman.system.processes import Workers, one_blas_thread
 from dragoman.text.characters import has_letters, has_words, without_label
 from dragoman.text.faults import faults
 from dragoman.text.sketch import Sketch
+from dragoman.text.tokenizers.hint_tokens import TERM
 from dragoman.text.tokenizers.placeholders import Prepared
 
 PAIR_TOKENS = 2048
@@ -569,8 +571,24 @@ class Translator(metaclass=_HintsAtOurNames):
         sentences = []
         for item, source, prefix in zip(inputs, sources, prefixes, strict=True):
             terms = glossary.terms(without_label(item.prepared.text)) if config.glossary else []
-            sentences.append(Sentence(source, prefix, terms, hint=item.hint.tokens if item.hint else []))
+            sentences.append(Sentence(source, prefix, terms, hint=self._hint(source, item, terms)))
         return sentences
+
+    def _hint(self, source: list[int], item: _Input, terms: list[Term]) -> list[int]:
+        """The tokens behind a source: those of a similar entry, and the terms, as far as the model reads and fits them.
+
+        Terms come before entries, but stand behind them, as in training.
+        """
+        similar = item.hint.tokens if item.hint else []
+        begin = self.source_tokenizer.hints.get(TERM)
+        hint: list[int] = []
+        if begin is not None:
+            for term in dict.fromkeys((*term.spelling,) for term in terms):
+                hint += [begin, *term]
+        room = min(self.max_length - 1, MOST_HINTED) - len(source)
+        if len(similar) + len(hint) <= room:
+            return similar + hint
+        return hint if len(hint) <= room else []
 
     def _candidates(
         self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], config: DecodingConfig

@@ -1,4 +1,4 @@
-"""Sources that are followed by the translation of the training pair that is most like them."""
+"""Sources that are followed by the translation of the training pair that is most like them, or by terms."""
 
 from pathlib import Path
 
@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from dragoman.config.run import RunConfig
-from dragoman.data import neighbours
+from dragoman.data import neighbours, terms
 from dragoman.data.batching import Sentences, TokenStore
 from dragoman.data.hinting import HintedStore
 from dragoman.data.neighbours import NONE, find_neighbours
 from dragoman.data.preparation import NEIGHBOURS, PreparedData, prepare, relate_pairs
+from dragoman.data.terms import TermStore, WordForms
 from dragoman.errors import UsageError
 from dragoman.text.edit_distance import Compared
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.word_forms import are_forms
 from tests.small import plan, write_pairs
 
 FUZZY = ["training.fuzzy=0.5", "data.held_out=[5,5]", "training.max_steps=1", "training.typos=0"]
@@ -125,7 +127,7 @@ def test_prepared_pairs_are_compared_once(tmp_path: Path) -> None:
     [
         (["tokenizer.shared=false"], "both need one vocabulary"),
         (["tokenizer.dropout=0.1"], "the same tokens in each epoch"),
-        (["training.joined=0.1"], "leave one of them out"),
+        (["training.joined=0.1"], "leave out training.joined, or these"),
     ],
 )
 def test_settings_that_cannot_have_hints_are_refused(settings: list[str], message: str) -> None:
@@ -143,7 +145,7 @@ def test_a_vocabulary_without_tokens_for_hints_is_refused(tmp_path: Path) -> Non
     prepare(prepared, config, tmp_path)
     config.training.fuzzy = 0.5
     with pytest.raises(UsageError, match="this one was made without"):
-        relate_pairs(tmp_path, config)
+        PreparedData.open(tmp_path, config)
 
 
 def test_pairs_of_several_languages_are_refused(tmp_path: Path) -> None:
@@ -152,3 +154,59 @@ def test_pairs_of_several_languages_are_refused(tmp_path: Path) -> None:
     corpora = [f"{{source: {tmp_path / name}.tsv, languages: [en, {name}]}}" for name in ("fr", "de")]
     with pytest.raises(UsageError, match="may be of another language"):
         plan(settings=[*FUZZY, f"data.corpora=[{', '.join(corpora)}]"])
+
+
+def test_terms_are_words_of_the_target_often_in_another_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "FREQUENT", 0.2)
+    forms = ["Haus", "Hauses", "Garten", "Gartens", "roter", "rotes", "Mann", "Fisch"]
+    articles = ["der", "die", "das"]
+    targets = [f"{forms[n % 8]} {forms[(n // 8) % 8]} {articles[n % 3]}." for n in range(640)]
+    tokenizer = Tokenizer.train(targets, vocab_size=340).with_hints()
+    rows = zip(tokenizer.encode_batch(["a b"] * 640), tokenizer.encode_batch(targets), strict=True)
+    TokenStore.write([tmp_path / "source", tmp_path / "target"], rows)
+    sources, stored = TokenStore(tmp_path / "source"), TokenStore(tmp_path / "target")
+    begin = tokenizer.hints[TERM]
+
+    def with_terms(limit: int = 50) -> TermStore:
+        return TermStore(sources, stored, tokenizer, begin=begin, share=0.25, seed=2, limit=limit)
+
+    epochs = [with_terms().epoch(number) for number in (0, 0, 1)]
+    ids = [[epoch[row].tolist() for row in range(640)] for epoch in epochs]
+    assert ids[0] == ids[1] != ids[2]
+    assert [len(row) for row in ids[0]] == epochs[0].lengths.tolist()
+    same = other = 0
+    longer = [row for row in range(640) if ids[0][row] != sources[row].tolist()]
+    assert 115 < len(longer) < 205
+    for row in longer:
+        before, *terms_of_row = split_at(ids[0][row], begin)
+        assert before == sources[row].tolist()
+        assert 1 <= len(terms_of_row) <= 3
+        for term in map(tokenizer.decode, terms_of_row):
+            in_target = set(targets[row].rstrip(".").split())
+            for word in term.split():
+                assert any(are_forms(word, target) for target in in_target)
+                same += word in in_target
+                other += word not in in_target
+    assert other > 20
+    assert same > other
+    assert with_terms(limit=int(sources.lengths.max()) + 2).epoch(0).lengths.max() <= sources.lengths.max() + 1
+
+
+def split_at(ids: list[int], begin: int) -> list[list[int]]:
+    parts: list[list[int]] = [[]]
+    for id_ in ids:
+        if id_ == begin:
+            parts.append([])
+        else:
+            parts[-1].append(id_)
+    return parts
+
+
+def test_articles_and_marks_are_no_terms_and_characters_are(tmp_path: Path) -> None:
+    texts = [f"the dog{'abcdefgh'[n % 8] * 3} sees the cat{'abcdefgh'[n // 8 % 8] * 3} ." for n in range(400)]
+    forms = WordForms(texts)
+    assert not any(map(forms.is_term, ("the", ".", "42", "of")))
+    assert forms.is_term("dogaaab")
+    chinese = WordForms([f"我们看{chr(0x4E00 + n)}{chr(0x4F00 + n)}" for n in range(600)])
+    assert chinese.is_term(chr(0x4E05))
+    assert not chinese.is_term("我")

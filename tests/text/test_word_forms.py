@@ -1,0 +1,26 @@
+"""Forms of words by their spelling."""
+
+import pytest
+
+from dragoman.text.word_forms import are_forms, count_forms
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("house", "houses"), ("rot", "roten"), ("Haus", "hauses"), ("maison", "Maisons"), ("a", "a"), ("чат", "чаты")],
+)
+def test_forms_begin_alike(one: str, other: str) -> None:
+    assert are_forms(one, other)
+    assert are_forms(other, one)
+
+
+@pytest.mark.parametrize(("one", "other"), [("go", "went"), ("der", "den"), ("interest", "international"), ("", "a")])
+def test_other_words_do_not(one: str, other: str) -> None:
+    assert not are_forms(one, other)
+
+
+def test_terms_are_counted_in_any_form_without_overlap() -> None:
+    assert count_forms("rotes Haus", "Die roten Hauses sind rot, ein rotes Haus nicht.") == 2
+    assert count_forms("chat", "le château") == 0
+    assert count_forms("猫", "我的猫看见猫") == 2
+    assert count_forms("", "a b") == 0
