@@ -39,7 +39,7 @@ class WordForms:
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word in self.counts:
             self._alike[word[:FEWEST_COMMON].casefold()].append(word)
-        self._known: dict[str, tuple[list[str], list[int]]] = {}
+        self._known: dict[str, list[str]] = {}
 
     def is_term(self, word: str) -> bool:
         """Whether a word says something: it is neither frequent nor a mark."""
@@ -47,12 +47,15 @@ class WordForms:
 
     def other(self, word: str, rng: random.Random) -> str:
         """Another form of a word, a frequent one rather than a rare one; the same if none is known."""
+        forms = [form for form in self.known(word) if form.casefold() != word.casefold()]
+        return rng.choices(forms, [self.counts[form] for form in forms])[0] if forms else word
+
+    def known(self, word: str) -> list[str]:
+        """The forms of a word that occur, the word itself among them."""
         if word not in self._known:
             alike = self._alike.get(word[:FEWEST_COMMON].casefold(), ())
-            forms = [form for form in alike if form.casefold() != word.casefold() and are_forms(form, word)]
-            self._known[word] = forms, [self.counts[form] for form in forms]
-        forms, counts = self._known[word]
-        return rng.choices(forms, counts)[0] if forms else word
+            self._known[word] = [form for form in alike if are_forms(form, word)]
+        return self._known[word]
 
 
 class TermStore:

@@ -42,6 +42,10 @@ class Report:
 
     translated: int = 0
     """Number of texts that were translated, or known to the engine."""
+    remembered: int = 0
+    """Number of different texts whose translation is from a translation memory."""
+    similar: int = 0
+    """Number of different texts that were translated with the entry of a similar one."""
     done: int = 0
     """Number of texts that had a translation already and were left alone."""
     restored: int = 0
@@ -69,11 +73,20 @@ class Report:
     def outcome(self, document: str, output: str) -> str:
         """A sentence about the document as a whole."""
         if self.translated:
-            return f"{output} is {document} in the other language."
+            return f"{output} is {document} in the other language{self._from_memory()}."
         if self.done:
             texts = _number(self.done, "text")
             return f"{document} has {texts} with a translation and none without; {output} is the same document."
         return f"{document} has no text to translate; {output} is the same document."
+
+    def _from_memory(self) -> str:
+        """What the translation memory had, as the end of a sentence; empty if it had nothing."""
+        parts = []
+        if self.remembered:
+            parts.append(f"{_number(self.remembered, 'text')} from the translation memory")
+        if self.similar:
+            parts.append(f"{_number(self.similar, 'text')} translated with a similar entry of it")
+        return f", {' and '.join(parts)}" if parts else ""
 
     def notes(self) -> list[str]:
         """Sentences about details, each of which follows the document's name."""
@@ -195,9 +208,11 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
         known = engine.known(text)
         if known is not None:
             translations[text] = _linked_evenly(text, known)
+    report.remembered += len(translations)
     unknown = [text for text in texts if text not in translations]
     if unknown:
         translations |= zip(unknown, engine.translate(unknown), strict=True)
+    report.similar += sum(translation.memory is not None for translation in translations.values())
     report.note_untranslated(translations)
     for text, translation in translations.items():
         report.faults += [f"{_shown(text)}: {fault}" for fault in translation.faults]
