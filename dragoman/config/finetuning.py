@@ -23,6 +23,9 @@ class FinetuneConfig(Section):
     """With `mix`: the share of general pairs in an epoch."""
     test: list[str] = Field([], max_length=2)
     """General pairs to score before and after, one or two files; empty: split off `mix`, if there is one."""
+    lora: int = Field(0, ge=0, le=4096)
+    """LoRA: rank of the changes that are learnt of the matrices inside the layers; all other weights stay as they are,
+    but for the embeddings of a new vocabulary. The optimizer needs hardly any memory. 0: all weights are trained."""
     freeze: list[Part] = Field([])
     """Parts whose weights stay as they are: `embeddings` (with a projection that is tied to them), `encoder`,
     `decoder`."""
@@ -30,7 +33,7 @@ class FinetuneConfig(Section):
     @model_validator(mode="after")
     def _has_model(self) -> Self:
         if not self.model:
-            for name in ("mix", "test", "freeze", "vocabulary"):
+            for name in ("mix", "test", "lora", "freeze", "vocabulary"):
                 if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"`{name}` is for a run that goes on from a model; set finetune.model as well.")
         if self.share != type(self).model_fields["share"].get_default() and not self.mix:

@@ -57,6 +57,11 @@ class RunConfig(Section):
                 f"`max_positions` is {model.max_length}, too few for sentences of data.max_length = "
                 f"{self.data.max_length} tokens and an end; raise the one or lower the other."
             )
+        if self.finetune.lora and self.training.parallel == "fsdp":
+            raise ValueError(
+                "finetune.lora learns changes of whole matrices, of which training.parallel=fsdp gives each process a "
+                "part; leave out one of the two."
+            )
         if self.tokenizer.samples and self.training.guided_alignment:
             raise ValueError(
                 "training.guided_alignment aligns tokens once, but tokenizer.dropout and tokenizer.sampling_alpha "

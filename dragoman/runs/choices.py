@@ -271,11 +271,13 @@ def _sees_pairs_seldom(situation: Situation) -> bool:
 
 
 def _warmup(situation: Situation) -> int:
-    return 100 if _uses_muon(situation) else 300 * max(1, situation.width // 128)
+    if _uses_muon(situation) or situation.config.finetune.lora:
+        return 100
+    return 300 * max(1, situation.width // 128)
 
 
 def _uses_muon(situation: Situation) -> bool:
-    return situation.config.training.optimizer == "muon"
+    return situation.config.training.optimizer == "muon" and not situation.config.finetune.lora
 
 
 def _learning_rate(situation: Situation) -> float:
@@ -449,10 +451,12 @@ def _summary_of_training(situation: Situation) -> list[str]:
     epochs = f", about {float(f'{situation.epochs:.2g}'):,g} epochs" if math.isfinite(situation.epochs) else ""
     r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
     typos = f"typos in {training.typos:.0%} of the sources, " if training.typos else ""
+    lora = situation.config.finetune.lora
+    optimizer = f"LoRA of rank {lora}" if lora else training.optimizer.capitalize()
     return [
         f"For {length}{pace}{epochs}: dropout {situation.architecture.dropout:g}, "
         f"{r_drop}label smoothing {training.label_smoothing:g}, {typos}"
         f"batches of {training.max_tokens:,} target tokens.",
-        f"{training.optimizer.capitalize()} with a learning rate of {training.learning_rate:.2g}, "
+        f"{optimizer} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULE_WORDS[training.schedule].format(decay=training.decay)}.",
     ]

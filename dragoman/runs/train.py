@@ -4,7 +4,6 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
@@ -24,6 +24,7 @@ from dragoman.evaluation.agreement import best_pairs
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
+from dragoman.model.transformer import linear_maps
 from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.runs.mirrored import mirrored
@@ -147,7 +148,15 @@ def follow_run(ranks: Ranks) -> None:
         mirror = Mirror(config.training.mirror) if config.training.mirror else None
         context = RunContext(Deaf(), shared.started, ranks, mirror)
         callbacks = _callbacks(directory, config, data, context, signals)
-        trainer = Trainer(model, data.train, data.valid, config=config.training, seed=config.seed, callbacks=callbacks)
+        trainer = Trainer(
+            model,
+            data.train,
+            data.valid,
+            config=config.training,
+            seed=config.seed,
+            callbacks=callbacks,
+            lora=config.finetune.lora,
+        )
         try:
             trainer.resume()
             trainer.train()
@@ -213,7 +222,9 @@ def _choose_training(config: RunConfig, directory: RunDirectory, context: RunCon
     if needs_throughput(config):
         with context.listener.status("Measuring the speed of a few steps"):
             model = _initial_model(directory, measured, data).to(choose_device())
-            throughput = measure_throughput(model, data.train, measured.training, ranks=context.ranks.size)
+            throughput = measure_throughput(
+                model, data.train, measured.training, ranks=context.ranks.size, lora=config.finetune.lora
+            )
         spent = time.monotonic() - context.started
         run_resources = replace(run_resources, throughput=throughput, spent=spent)
     base = ModelDirectory.load(directory.base).model.config if config.finetune.model else None
@@ -325,15 +336,21 @@ def _initial_model(directory: RunDirectory, config: RunConfig, data: PreparedDat
         if not config.finetune.adapts:
             weights = weights_for_vocabulary(base, model, (data.source_tokenizer, data.target_tokenizer))
         copy_weights(weights, model, origin=directory.base)
-        freeze(model, config.finetune.freeze)
+        freeze(model, config.finetune)
     return model
 
 
-def freeze(model: Transformer, parts: Iterable[str]) -> None:
-    """Exclude these parts, as `FinetuneConfig.freeze` names them, from training."""
+def freeze(model: Transformer, finetune: FinetuneConfig) -> None:
+    """Exclude from training what is to stay as it is: the parts in `freeze`, and with LoRA all but the matrices.
+
+    Embeddings of a new vocabulary are trained with LoRA, too.
+    """
+    matrices = {id(linear.weight) for linear in linear_maps(model)}
     for name, parameter in model.named_parameters():
         part = "embeddings" if ".embedding." in name else name.partition(".")[0]
-        parameter.requires_grad_(part not in parts)
+        has_new_rows = not finetune.adapts and (part in ("embeddings", "projection"))
+        is_learnt = not finetune.lora or id(parameter) in matrices or has_new_rows
+        parameter.requires_grad_(is_learnt and part not in finetune.freeze)
 
 
 def _fit(
@@ -353,7 +370,15 @@ def _fit(
             keep_best=partial(_save_model, directory=directory, config=config, data=data),
             on_event=EventWriter(files, listener),
         )
-        trainer = Trainer(model, data.train, data.valid, config=training, seed=config.seed, callbacks=callbacks)
+        trainer = Trainer(
+            model,
+            data.train,
+            data.valid,
+            config=training,
+            seed=config.seed,
+            callbacks=callbacks,
+            lora=config.finetune.lora,
+        )
         opened.callback(trainer.executor.close)
         trainer.resume()
         # Only now are the settings of a resumed run known to fit it.

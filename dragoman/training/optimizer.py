@@ -10,26 +10,33 @@ from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
 from dragoman.system.ranks import sharded_like, unsharded
+from dragoman.training.low_rank import LowRank
 from dragoman.training.muon import CombinedOptimizer, Muon
 
 MOMENTS = {
     "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
 }  # fmt: skip
 """For each optimizer the name of one of its states, by which its checkpoints are recognised."""
+LORA, LORA_MOMENT = "lora", "up"
+"""The same for `_low_rank`, which is no `config.optimizer`."""
 WRAPPED = "add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"
 """Methods of optimizers that import torch.compile when they are called."""
 
 
-def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, config: TrainingConfig, *, lora: int = 0) -> torch.optim.Optimizer:
     """The optimizer `config.optimizer` over all weights of `model`; weight decay spares norms and biases.
 
     RMSprop takes the second of `betas`, `momentum` is SGD's. Muon is for the matrices inside the layers; tables, the
     projection, norms and biases have AdamW beside it. The learning rate is 0 until it is set, before every step.
+    With `lora`, the rank of the changes that are learnt, these are of the matrices inside the layers, instead of what
+    `config.optimizer` says, and AdamW is for what else is trained.
     """
     groups: list[dict[str, Any]] = [
         {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
     ]
+    if lora:
+        return _low_rank(model, config, rank=lora)
     if config.optimizer == "rmsprop":
         return eager(torch.optim.RMSprop)(groups, lr=0.0, alpha=config.betas[1], eps=config.eps)
     if config.optimizer == "sgd":
@@ -44,6 +51,20 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
         return eager(CombinedOptimizer)(muon, adamw)
     optimizer = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[config.optimizer]
     return eager(optimizer)(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
+
+
+def _low_rank(model: nn.Module, config: TrainingConfig, *, rank: int) -> torch.optim.Optimizer:
+    """LoRA for the matrices inside the layers, and AdamW for other weights that are not frozen."""
+    matrices = [cast(nn.Parameter, linear.weight) for linear in linear_maps(model) if linear.weight.requires_grad]
+    matrix_ids = set(map(id, matrices))
+    others = [p for p in model.parameters() if p.requires_grad and id(p) not in matrix_ids]
+    low_rank = eager(LowRank)(matrices, rank=rank, betas=config.betas, eps=config.eps)
+    if not others:
+        return low_rank
+    adamw = eager(torch.optim.AdamW)(
+        others, lr=0.0, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay, fused=True
+    )
+    return eager(CombinedOptimizer)(low_rank, adamw)
 
 
 def eager(kind: type[torch.optim.Optimizer]) -> Any:
@@ -68,9 +89,9 @@ def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], *
         if value.shape == weights[index].shape:  # else it is a number, such as that of the steps
             value = sharded_like(value, weights[index])
         state.setdefault(index, {})[key] = value
-    if state and MOMENTS[name] not in state[min(state)]:
+    moment, setting = (LORA_MOMENT, "finetune.lora") if name == LORA else (MOMENTS[name], f"training.optimizer={name}")
+    if state and moment not in state[min(state)]:
         raise UsageError(
-            f"The checkpoint does not fit training.optimizer={name}; resume it with the one that it was written by, or "
-            "start a new run."
+            f"The checkpoint does not fit {setting}; resume it with the one that it was written by, or start a new run."
         )
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -30,7 +30,7 @@ from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.ending import Plan, admits_more
 from dragoman.training.executors import Executor
 from dragoman.training.loss import loss_options
-from dragoman.training.optimizer import build_optimizer, load_moments, moments
+from dragoman.training.optimizer import LORA, build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.parallel import build_parallel_executor
 from dragoman.training.progress import Progress
@@ -97,7 +97,10 @@ class Validation:
 
 
 class Trainer:
-    """Trains `model` on `batches` as `config` says; `resume` continues from the last checkpoint."""
+    """Trains `model` on `batches` as `config` says; `resume` continues from the last checkpoint.
+
+    With `lora`, the rank, only low-rank changes of its matrices are learnt.
+    """
 
     def __init__(
         self,
@@ -108,17 +111,22 @@ class Trainer:
         config: TrainingConfig,
         seed: int,
         callbacks: TrainerCallbacks,
+        lora: int = 0,
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
         self.ranks = callbacks.ranks
-        self._first_weights = {name: p.detach().cpu().clone() for name, p in model.named_parameters()}
+        # Frozen weights are the first ones for ever.
+        self._first_weights = {
+            name: p.detach().cpu().clone() if p.requires_grad else p.detach() for name, p in model.named_parameters()
+        }
         options = loss_options(config, model.config.pad_id)
         self.executor = build_parallel_executor(
             model, self.precision, options, config=config, ranks=self.ranks, warn=self._warn
         )
-        self.optimizer = build_optimizer(model, config)
+        self.optimizer = build_optimizer(model, config, lora=lora)
+        self._optimizer_name = LORA if lora else config.optimizer
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
         self.pacing = Pacing(
@@ -295,7 +303,7 @@ class Trainer:
 
     def load_state_dict(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Restore a checkpoint; raises `UsageError` if another optimizer wrote it."""
-        load_moments(self.optimizer, tensors["optimizer"], name=self.config.optimizer)
+        load_moments(self.optimizer, tensors["optimizer"], name=self._optimizer_name)
         copy_weights(tensors["model"], self.model, origin=self.callbacks.checkpoints.folder)
         if self.ema:
             self.ema.load(tensors.get("ema", tensors["model"]))
