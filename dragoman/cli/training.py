@@ -95,6 +95,10 @@ def train(
         bool,
         Option("--new-vocabulary", help="With --finetune: the model is for other languages; train new tokenizers."),
     ] = False,
+    add_language: Annotated[
+        str | None,
+        Option(metavar="CODE[:like=CODE]", help="With --finetune: a language that the model does not know yet."),
+    ] = None,
     mix: Annotated[
         str | None,
         Option(metavar="FILE:SHARE", help="With --finetune: general pairs, and their share of an epoch, such as 0.25."),
@@ -172,6 +176,7 @@ def train(
         "finetune.vocabulary": "new" if new_vocabulary else None,
         "training.fuzzy": FUZZY if fuzzy else None,
         "training.terms": TERMS if terms else None,
+        "finetune.add_language": add_language,
         **_mixture(mix),
     }
     from dragoman.config.settings import merged

@@ -17,6 +17,9 @@ class FinetuneConfig(Section):
     vocabulary: Literal["kept", "new"] = "kept"
     """`kept`: the run goes on with the tokenizers of its model. `new`: new ones are trained, for other languages;
     pieces that the model knows keep their embeddings, and the others begin with those of their parts."""
+    add_language: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]+(:like=[A-Za-z0-9_-]+)?$")
+    """Code of a language that the model does not know, such as gn: it gets a token, whose embedding begins as the mean
+    of those of all languages, or as that of one that is like it, as in gn:like=es."""
     mix: list[str] = Field([], max_length=2)
     """General pairs to train on as well, one or two files, so that the model does not forget what it knew."""
     share: float = Field(0.25, gt=0, lt=1)
@@ -25,7 +28,8 @@ class FinetuneConfig(Section):
     """General pairs to score before and after, one or two files; empty: split off `mix`, if there is one."""
     lora: int = Field(0, ge=0, le=4096)
     """LoRA: rank of the changes that are learnt of the matrices inside the layers; all other weights stay as they are,
-    but for the embeddings of a new vocabulary. The optimizer needs hardly any memory. 0: all weights are trained."""
+    but for embeddings where the vocabulary or a language is new. The optimizer needs hardly any memory. 0: all weights
+    are trained."""
     freeze: list[Part] = Field([])
     """Parts whose weights stay as they are: `embeddings` (with a projection that is tied to them), `encoder`,
     `decoder`."""
@@ -33,7 +37,7 @@ class FinetuneConfig(Section):
     @model_validator(mode="after")
     def _has_model(self) -> Self:
         if not self.model:
-            for name in ("mix", "test", "lora", "freeze", "vocabulary"):
+            for name in ("mix", "test", "lora", "freeze", "vocabulary", "add_language"):
                 if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"`{name}` is for a run that goes on from a model; set finetune.model as well.")
         if self.share != type(self).model_fields["share"].get_default() and not self.mix:
@@ -47,9 +51,19 @@ class FinetuneConfig(Section):
             raise ValueError(
                 "`freeze` would keep the embeddings of a new vocabulary from being learned; leave them out."
             )
+        if self.vocabulary == "new" and self.add_language:
+            raise ValueError("`add_language` adds to a vocabulary that is kept; leave it out where that is new.")
         if len(set(self.freeze)) == 3:
             raise ValueError("`freeze` leaves nothing to train; leave out a part.")
         return self
+
+    @property
+    def new_language(self) -> tuple[str, str | None] | None:
+        """The code of the language that is added, and that of the one that is like it; None if none is added."""
+        if not self.add_language:
+            return None
+        code, _, like = self.add_language.partition(":like=")
+        return code, like or None
 
     @property
     def adapts(self) -> bool:

@@ -96,6 +96,9 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         if config.finetune.adapts:
             config.data.languages = config.data.languages or languages(base)
             known_directions = directions(base)
+            if known_directions and config.finetune.new_language:
+                code, _ = config.finetune.new_language
+                known_directions += [(source, code) for source, _ in known_directions]
     bitext = open_corpora(config.data, labelled=bool(known_directions))
     held_out_parts = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     languages_were_open = not bitext.languages and not bitext.has_labels

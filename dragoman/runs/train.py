@@ -28,6 +28,7 @@ from dragoman.model.transformer import linear_maps
 from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
 from dragoman.runs.mirrored import mirrored
+from dragoman.runs.new_language import with_language
 from dragoman.runs.plan import resources
 from dragoman.runs.vocabulary import weights_for_vocabulary
 from dragoman.storage.beside import read_sketch, write_sketch
@@ -189,6 +190,8 @@ def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory) -> 
     Returns its tokenizers and style if the run keeps them.
     """
     base = ModelDirectory.load(path)
+    if config.finetune.new_language:
+        base = with_language(base, *config.finetune.new_language)
     if config.finetune.adapts and not base.directions:  # with several directions, each source has the label of its own
         base = base.speaking(*(config.data.languages or (None, None)))
         base.require_languages(for_good=True)
@@ -343,12 +346,15 @@ def _initial_model(directory: RunDirectory, config: RunConfig, data: PreparedDat
 def freeze(model: Transformer, finetune: FinetuneConfig) -> None:
     """Exclude from training what is to stay as it is: the parts in `freeze`, and with LoRA all but the matrices.
 
-    Embeddings of a new vocabulary are trained with LoRA, too.
+    Embeddings of a new vocabulary, or with a new language, are trained with LoRA, too.
     """
     matrices = {id(linear.weight) for linear in linear_maps(model)}
     for name, parameter in model.named_parameters():
         part = "embeddings" if ".embedding." in name else name.partition(".")[0]
-        has_new_rows = not finetune.adapts and (part in ("embeddings", "projection"))
+        has_new_rows = (not finetune.adapts or finetune.new_language is not None) and part in (
+            "embeddings",
+            "projection",
+        )
         is_learnt = not finetune.lora or id(parameter) in matrices or has_new_rows
         parameter.requires_grad_(is_learnt and part not in finetune.freeze)
 
