@@ -34,7 +34,7 @@ class JoinedSentences:
         self.sentences, self.rows, self.others = sentences, rows, others
         self.following = sentences if following is None else following
         self.changed = sentences.changed
-        """Those that have other tokens themselves than they are stored with; what follows them does not count."""
+        """Indices of sentences that have other tokens themselves; what follows them does not count."""
         self.separator = np.array(separator, np.uint32)
         self.lengths = sentences.lengths.copy()
         self.lengths[rows] += added_lengths(self.following.lengths, others, separator).sum(axis=1)

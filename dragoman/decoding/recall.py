@@ -118,15 +118,22 @@ class Recall:
 def recall_of(path: Path, languages: tuple[str | None, str | None]) -> Recall:
     """A recall of the memory in a file, for a model of these languages.
 
-    Raises `DataError` if the file is no translation memory, and `UsageError` for a model that does not say its
-    languages.
+    Where the model does not say them, they are those of the memory. Raises `DataError` if the file is no translation
+    memory, and `UsageError` if neither model nor memory tells the languages.
     """
-    source, target = languages
-    if source is None or target is None:
-        raise UsageError("A translation memory is for a model that says its two languages; name them.")
     refuse_no_memory(path)
     memory = Memory(path)
-    return Recall(memory, known_as(memory, (source, target)))
+    source, target = languages
+    if source is not None and target is not None:
+        return Recall(memory, known_as(memory, (source, target)))
+    in_memory = memory.languages()
+    if len(in_memory) != 1:
+        memory.close()
+        raise UsageError(
+            f"The model does not say its two languages, and {path} has entries of {len(in_memory)} pairs of languages; "
+            "give a memory of one pair."
+        )
+    return Recall(memory, in_memory)
 
 
 def refuse_no_memory(path: Path) -> None:

@@ -10,6 +10,7 @@ from dragoman.config.run import RunConfig
 from dragoman.model import Transformer
 from dragoman.model.fast.loss import SLICE_ELEMENTS
 from dragoman.model.transformer import linear_maps
+from dragoman.runs.train import freeze
 from dragoman.storage.validate import check_files
 
 RANKS = (1, 8, 64)
@@ -52,19 +53,32 @@ def estimate(config: RunConfig) -> list[Memory]:
         sizes = base.source_vocab_size, base.target_vocab_size
     with torch.device("meta"):
         model = Transformer(config.transformer(*sizes))
+    if config.finetune.model:
+        freeze(model, config.finetune)
     weights = sum(weight.numel() for weight in model.parameters())
-    states = STATES[config.training.optimizer] * weights
-    if config.training.optimizer == "muon":
-        states -= sum(linear.weight.numel() for linear in linear_maps(model))
+    gradient = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    states = _states(model, config)
     estimates = []
     for ranks in RANKS:
         activations = activation_bytes(model, max(1, config.training.max_tokens // ranks), config)
         shards = {"ddp": 1, "fsdp": ranks} if ranks > 1 else {"ddp": 1}
         for parallel, parts in shards.items():
-            weight_bytes = math.ceil(FLOAT * weights / parts)
-            state_bytes = math.ceil(FLOAT * states / parts)
-            estimates.append(Memory(ranks, parallel, weight_bytes, weight_bytes, state_bytes, activations))
+            stored = [math.ceil(FLOAT * count / parts) for count in (weights, gradient, states)]
+            estimates.append(Memory(ranks, parallel, stored[0], stored[1], stored[2], activations))
     return estimates
+
+
+def _states(model: Transformer, config: RunConfig) -> int:
+    """Numbers that the optimizer keeps for all weights that are not frozen."""
+    learnt = [weight for weight in model.parameters() if weight.requires_grad]
+    matrices = [linear.weight for linear in linear_maps(model) if linear.weight.requires_grad]
+    all_weights, in_matrices = (sum(weight.numel() for weight in group) for group in (learnt, matrices))
+    if config.finetune.lora:
+        # Two thin matrices, and two moments of each.
+        thin = 3 * sum(config.finetune.lora * sum(weight.shape) for weight in matrices)
+        return thin + STATES["adamw"] * (all_weights - in_matrices)
+    states = STATES[config.training.optimizer] * all_weights
+    return states - in_matrices if config.training.optimizer == "muon" else states
 
 
 def activation_bytes(model: Transformer, tokens: int, config: RunConfig) -> int:

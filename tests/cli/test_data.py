@@ -199,3 +199,28 @@ def test_rows_with_other_columns_are_named_and_many_of_them_are_a_problem(dragom
     assert out.split("\n")[-2].endswith(f"train {path} --columns 2,4")
     path.write_text("".join([*rows[:31], *["alone\n"] * 7, *rows[31:]]), encoding="utf-8")
     assert "Problem  rows with other columns than most rows: 9" in dragoman("data", "check", path)[1]
+
+
+def test_pairs_are_put_into_a_memory_once(dragoman, files):
+    memory = files / "memory.db"
+    pairs = ["data", "memory", files / "pairs.tsv", "--output", memory]
+    code, out, err = dragoman(*pairs, "data.languages=[en,fr]", "--json")
+    assert (code, err) == (0, "")
+    figures = json.loads(out)
+    assert (figures["read"], figures["memory"]) == (211, str(memory))
+    assert 190 < figures["added"] <= 209
+    code, _, err = dragoman(*pairs, "data.languages=[en,fr]")
+    assert (code, err) == (0, f"0 of 211 pairs are new in {memory}.\n")
+
+
+def test_a_memory_needs_two_languages_and_another_name_than_its_pairs(dragoman, files):
+    code, _, err = dragoman("data", "memory", files / "pairs.tsv", "--output", files / "memory.db")
+    assert code == 2
+    assert "add 'data.languages=[en,fr]'" in err
+    languages = "data.languages=[en,fr]"
+    code, _, err = dragoman("data", "memory", files / "pairs.tsv", languages, "--output", files / "pairs.tsv")
+    assert code == 2
+    code, _, err = dragoman("data", "memory", files / "pairs.tsv", languages, "--output", files / "all.en")
+    assert code == 3
+    assert "cannot be a translation memory" in err
+    assert (files / "all.en").read_text(encoding="utf-8").startswith(next(iter(generate(1, seed=2)))[0][:3])

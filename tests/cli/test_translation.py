@@ -18,6 +18,7 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
 from dragoman.model import Transformer, TransformerConfig
+from dragoman.storage.memory import Memory
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
 from tests.decoding.legible import legible
@@ -347,3 +348,48 @@ def test_a_document_needs_a_format_and_an_output(model, dragoman, tmp_path, monk
         (tmp_path / name).write_text("<p>Hello.</p>", encoding="utf-8")
     code, _, err = dragoman("translate", model, *arguments)
     assert (code, words in err) == (2, True), err
+
+
+def test_a_memory_gives_its_translations_and_says_so(model, dragoman, tmp_path):
+    memory = Memory(tmp_path / "memory.db")
+    memory.add_all(("en", "fr"), [(source, target.upper()) for source, target in PAIRS[:3]])
+    memory.close()
+    (source, target), other = PAIRS[0], PAIRS[5][0]
+    given = ["--memory", tmp_path / "memory.db"]
+    code, out, err = dragoman("translate", model, source, other, *given)
+    assert code == 0
+    assert out.splitlines()[0] == target.upper()
+    assert "was trained without --fuzzy: it reuses what the memory has of the same texts" in err
+    code, out, _ = dragoman("translate", model, source, *given, "--json")
+    assert json.loads(out)["memory"] == [{"source": source, "target": target.upper(), "similarity": 1.0}]
+    (tmp_path / "page.md").write_text(f"{source}\n\n{other}\n", encoding="utf-8")
+    output = tmp_path / "page.fr.md"
+    code, _, err = dragoman("translate", model, "--document", tmp_path / "page.md", "--output", output, *given)
+    assert code == 0
+    assert output.read_text(encoding="utf-8").startswith(target.upper())
+    assert "in the other language, 1 text from the translation memory" in err
+    write_pairs(tmp_path / "pairs.tsv", PAIRS[:5])
+    code, out, _ = dragoman("evaluate", model, tmp_path / "pairs.tsv", *given, "--json")
+    assert code == 0
+    bands = json.loads(out)["memory"]
+    assert bands["same"]["sentences"] == 3
+    assert bands["none"]["sentences"] == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "code", "words"),
+    [
+        ("a\tb\n", ["--memory", "pairs.tsv"], 3, "is no translation memory; make one of your pairs"),
+        (None, ["--memory", "missing.db"], 2, "missing.db"),
+    ],
+)
+def test_what_is_no_memory_is_refused_before_anything_is_loaded(
+    model, dragoman, tmp_path, monkeypatch, content, arguments, code, words
+):
+    monkeypatch.chdir(tmp_path)
+    if content:
+        (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8")
+    for command in (["translate", model, "A text."], ["evaluate", model, "builtin:grammar:20"]):
+        found, _, err = dragoman(*command, *arguments)
+        assert found in (2, 3)
+        assert words in err

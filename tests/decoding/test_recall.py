@@ -139,9 +139,13 @@ def test_what_is_no_memory_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no translation memory"):
         Translator.load(folder, memory=tmp_path / "missing.db")
     assert not (tmp_path / "missing.db").exists()
-    with_pairs(tmp_path / "memory.db", PAIRS)
-    with pytest.raises(UsageError, match="says its two languages"):
-        recall_of(tmp_path / "memory.db", (None, "fr"))
+
+
+def test_a_model_that_does_not_say_its_languages_has_those_of_the_memory(memory: Path) -> None:
+    assert recall_of(memory, (None, "fr")).languages == [("en", "fr")]
+    with_pairs(memory, PAIRS, ("en", "de"))
+    with pytest.raises(UsageError, match="entries of 2 pairs of languages"):
+        recall_of(memory, (None, None))
 
 
 def test_a_memory_that_fails_stops_a_command_but_not_the_other_texts_of_a_server(memory: Path) -> None:
