@@ -49,6 +49,9 @@ class TrainingConfig(Section):
     r_drop: float = Field(0.0, ge=0, le=1_000)
     """R-Drop penalises the difference between two predictions that differ by dropout, with this weight (alpha in its
     paper, which takes 5); 0: a single pass."""
+    r_drop_epochs: float = Field(0.0, ge=0)
+    """With `max_minutes`: the epochs below which R-Drop does not pay. If the run turns out so slow that it will come to
+    fewer, R-Drop ends after a validation, and further steps take half the time; 0: never."""
     soft_targets: float = Field(0.0, ge=0, le=1)
     """Share of each target that comes from the probabilities of teachers; the rest is the reference token, with label
     smoothing. Only `distill --soft-targets` sets it."""

@@ -400,6 +400,12 @@ DECISIONS = (
         reason="Worth its time where pairs are seen often, in enough steps or very often (*R-Drop*).",
     ),
     Decision(
+        "training.r_drop_epochs",
+        when=lambda situation: situation.config.training.r_drop > 0 and bool(situation.config.training.max_minutes),
+        value=lambda _: R_DROP_EPOCHS,
+        reason="A run that turns out slower than measured does better without it (*R-Drop that ends*).",
+    ),
+    Decision(
         "model.dropout",
         when=_always,
         value=_dropout,

@@ -23,6 +23,8 @@ class Plan:
     """The limit that ends the run at `last_step`, such as "90 minutes"."""
     limits: list[float | None] = field(default_factory=list)
     """All limits of the run (`limits`) when the decay began."""
+    r_drop_until: int | None = None
+    """The last step with R-Drop, if the run is too slow for it."""
 
 
 def steps_in(epochs: int, config: TrainingConfig, batches: TokenBatches) -> int:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -122,6 +122,10 @@ class Executor:
                 target_tokens -= self.count(batch.labels)
         source_tokens = sum(self.count(batch.source_ids) for batch in pending)
         return GradientSum(sum(losses), target_tokens, source_tokens, left_out)
+
+    def use_r_drop(self, weight: float) -> None:
+        """Compute the loss with this weight of R-Drop from now on."""
+        self.options = replace(self.options, r_drop=weight)
 
     def whole(self) -> "Executor":
         """An executor on the whole model: this one, unless each rank has a part of the weights."""

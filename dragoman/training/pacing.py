@@ -116,6 +116,24 @@ class Pacing:
             if math.isfinite(possible):
                 plan.last_step = min(plan.last_step, progress.step + max(1, int(possible)))
 
+    def ends_r_drop(self) -> bool:
+        """End R-Drop if the run will come to too few epochs for it; returns whether it ends now.
+
+        To be asked after a validation, whose checkpoint remembers it.
+        """
+        progress, config, plan = self.progress, self.config, self.progress.plan
+        if not config.r_drop or plan.r_drop_until is not None or not progress.step:
+            return False
+        steps_left = self._steps_in(self._seconds_left(), self._first)
+        position = progress.position
+        epochs = position.epoch + position.batch / len(self.batches.plan(position.epoch))
+        if epochs * (1 + steps_left / progress.step) >= config.r_drop_epochs:
+            return False
+        plan.r_drop_until = progress.step
+        # From now on steps take less time; those so far say nothing about it.
+        self._first = self._latest = self._now()
+        return True
+
     def update_plan(self) -> bool:
         """Begin the decay of `wsd` in time, or move its end if the speed has changed; returns whether it did."""
         if self.config.schedule != "wsd":
@@ -136,7 +154,8 @@ class Pacing:
             stale=progress.stale,
         )
         if decay is not None:
-            progress.plan = replace(decay, validate_every=progress.plan.validate_every)
+            before = progress.plan
+            progress.plan = replace(decay, validate_every=before.validate_every, r_drop_until=before.r_drop_until)
         self._latest = self._now()
         return decay is not None
 

@@ -57,6 +57,10 @@ class ReplicatedExecutor:
     def too_large(self, tokens: int | None) -> None:
         self.local.too_large = tokens
 
+    def use_r_drop(self, weight: float) -> None:
+        """As `Executor.use_r_drop`."""
+        self.local.use_r_drop(weight)
+
     def whole(self) -> Executor:
         """An executor on the whole model, which this rank can use alone."""
         return self.local
@@ -95,6 +99,10 @@ class ShardedExecutor(Executor):
             fully_shard(layer, mesh=mesh)
         self.step_loss = BatchLoss(model, options)
         fully_shard(self.step_loss, mesh=mesh, reshard_after_forward=False)
+
+    def use_r_drop(self, weight: float) -> None:
+        super().use_r_drop(weight)
+        self.step_loss.options = self.options
 
     def whole(self) -> Executor:
         """An executor on a copy of the whole model, which this rank can use alone; every rank has to call this."""

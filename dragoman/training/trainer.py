@@ -268,7 +268,7 @@ class Trainer:
             self.load_state_dict(tensors, state | lasting | {"stale": 0})
         except DataError as error:
             self._warn(f"The decay cannot be taken back: {error}")
-        progress.plan = Plan(validate_every)
+        progress.plan = Plan(validate_every, r_drop_until=progress.plan.r_drop_until)
 
     @torch.no_grad()
     def validate(self) -> tuple[Transformer, Validation]:
@@ -309,6 +309,7 @@ class Trainer:
             self.ema.load(tensors.get("ema", tensors["model"]))
         self.progress.load_state_dict(state)
         self.executor.too_large = self.progress.too_large
+        self._follow_plan()
         self.saver.saved_step = self.progress.step
 
     def _validate_and_save(self) -> None:
@@ -334,7 +335,17 @@ class Trainer:
         advice = progress.loss_monitor.update(progress.step, metrics["valid_loss"], config, self.batches.target)
         self._warn(*advice)
         self.pacing.validated(self.ranks.clock() - started)
+        if self.pacing.ends_r_drop():
+            self._follow_plan()
+            self._warn(
+                f"The run is too slow for {config.r_drop_epochs:g} epochs, so R-Drop ends at step {progress.step:,}."
+            )
         self.saver.save(*self.state_dict())
+
+    def _follow_plan(self) -> None:
+        """Train with R-Drop or without, as the plan says."""
+        is_over = self.progress.plan.r_drop_until is not None
+        self.executor.use_r_drop(0.0 if is_over else self.config.r_drop)
 
     def _count_validation(self, *, is_better: bool, is_gain: bool) -> None:
         """Update the counters after a validation; the schedule `plateau` may lower the learning rate."""

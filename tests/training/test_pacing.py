@@ -248,3 +248,20 @@ def test_a_run_that_was_killed_in_that_validation_makes_it_again(runs: Runs):
     second.train()
     assert validated_steps(again) == validated_steps(watcher) == [15, 30]
     assert equal(second.state_dict()[0]["model"], whole.state_dict()[0]["model"])
+
+
+def test_r_drop_ends_where_a_run_is_too_slow_for_it(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = {"max_minutes": 2, "validate_every": 20, "r_drop": 1.0}
+    make = by_clock(runs, monkeypatch, step=2.0)
+    trainer, watcher, _ = make(r_drop_epochs=5.0, **choices)
+    trainer.train()
+    assert trainer.progress.plan.r_drop_until is None
+    assert trainer.executor.options.r_drop == 1.0
+    trainer, watcher, _ = by_clock(runs, monkeypatch, name="slow", step=2.0)(r_drop_epochs=500.0, **choices)
+    assert trainer.train() == "2 minutes"
+    assert trainer.progress.plan.r_drop_until == 20
+    assert trainer.executor.options.r_drop == 0.0
+    assert any("R-Drop ends at step 20" in event["text"] for event in watcher.of("warning"))
+    assert trainer.progress.plan.decay_from  # the plan of the decay has kept it
+    resumed, _ = runs.resumed("slow", schedule="wsd", warmup=1, r_drop_epochs=500.0, **choices)
+    assert resumed.executor.options.r_drop == 0.0
