@@ -1,10 +1,11 @@
 """A trained model of several languages with one more, which it can then learn.
 
 The language gets a token, as the others have one. Its embedding is that of a similar language, or the mean of all, so
-that the model begins by treating the new one alike.
+that the model begins by treating the new one alike. A pretrained model also gets pieces for it, joined from those that
+it has, whose embeddings are the means of those of their parts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -15,15 +16,19 @@ from dragoman.errors import UsageError
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory, model_of
 from dragoman.text.language_codes import find_language, known_language
+from dragoman.text.tokenizers.joined import learn_joined
 from dragoman.text.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 
-def with_language(directory: ModelDirectory, code: str, like: str | None = None) -> ModelDirectory:
-    """The model with a token for one more language, whose embedding is that of `like`, or the mean of all languages.
+def with_language(
+    directory: ModelDirectory, code: str, like: str | None = None, *, texts: Iterable[str] = ()
+) -> ModelDirectory:
+    """The model with a token for one more language, and pieces for its `texts`.
 
-    Everything else stays as it is. Raises `UsageError` for a model that names no languages, for a language that it has
-    already, and if it does not know `like`.
+    The embedding of the token is that of `like`, or the mean of all languages. Pieces are added to a pretrained model
+    that has one vocabulary for both sides. Everything else stays as it is. Raises `UsageError` for a model that names
+    no languages, for a language that it has already, and if it does not know `like`.
     """
     source, target = directory.tokenizers
     known = source.targets or source.languages
@@ -35,16 +40,25 @@ def with_language(directory: ModelDirectory, code: str, like: str | None = None)
     if find_language(code, known):
         raise UsageError(f"This model knows the language '{code}' already; leave --add-language out.")
     alike = [known_language(like, known)] if like else list(known)
-    both = target.vocab_size == source.vocab_size if directory.model.config.share_embeddings else bool(target.languages)
-    grown_source = _with_token(source, code)
-    grown_target = target
+    is_shared = directory.model.config.share_embeddings
+    joined: dict[str, tuple[str, ...]] = {}
+    if is_shared and isinstance(source, PretrainedTokenizer):
+        joined = _joined_pieces(source, texts)
+    if not isinstance(source, PretrainedTokenizer):
+        grown_source = source.with_targets([code])
+        token = grown_source.spelled(grown_source.vocab_size - 1)
+    else:
+        token = _token_of(source, code)
+        grown_source = _grown(source, token, code, joined)
+    grown_target, target_grows = target, is_shared or bool(target.languages)
     if source is target:
         grown_target = grown_source
-    elif both:
-        grown_target = _with_token(target, code, spelled=grown_source.spelled(grown_source.vocab_size - 1))
-    rows = [_ids(source, alike), _ids(source, alike) if both else []]
+    elif target_grows and isinstance(target, PretrainedTokenizer):
+        grown_target = _grown(target, token, code, joined)
+    ids = {source.spelled(id_): id_ for id_ in range(source.vocab_size)}
+    rows = [_ids(source, alike), *([ids[part] for part in parts] for parts in joined.values())]
     return ModelDirectory(
-        _with_rows(directory.model, *rows).eval(),
+        _with_rows(directory.model, rows, rows if target_grows else []).eval(),
         grown_source,
         grown_target,
         *directory.languages,
@@ -54,23 +68,40 @@ def with_language(directory: ModelDirectory, code: str, like: str | None = None)
     )
 
 
+def _joined_pieces(tokenizer: PretrainedTokenizer, texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """New pieces for texts, and the pieces of the vocabulary of which each is made."""
+    known = set(tokenizer.content.pieces)
+    joined = learn_joined(tokenizer.split(texts), known)
+    return {piece: parts for piece, parts in joined.items() if known.issuperset(parts)}
+
+
 def _with_direction(directions: Sequence[tuple[str | None, str]], code: str) -> list[tuple[str | None, str]]:
     """The directions of a model that was trained on several, and those from its sources into the new language."""
     return [*directions, *dict.fromkeys((source, code) for source, _ in directions)]
 
 
-def _with_token(tokenizer: Tokenizer, code: str, *, spelled: str | None = None) -> Tokenizer:
-    """The same tokenizer with a last token for a language, `spelled` so, or as those of others are."""
-    if not isinstance(tokenizer, PretrainedTokenizer):
-        return tokenizer.with_targets([code])
-    content = tokenizer.content
-    if spelled is None:
-        known, token = next(iter(content.languages.items()))
-        spelled = token.replace(known, code)
-    if spelled in content.pieces:
+def _token_of(tokenizer: PretrainedTokenizer, code: str) -> str:
+    """The token of a new language, spelled as those of others are. Raises `UsageError` if it is there already."""
+    known, token = next(iter(tokenizer.content.languages.items()))
+    spelled = token.replace(known, code)
+    if spelled in tokenizer.content.pieces:
         raise UsageError(f"The vocabulary of this model has {spelled!r} already; give the language another code.")
-    languages = content.languages | ({code: spelled} if content.languages else {})
-    return PretrainedTokenizer(replace(content, pieces=[*content.pieces, spelled], languages=languages))
+    return spelled
+
+
+def _grown(
+    tokenizer: PretrainedTokenizer, token: str, code: str, joined: Mapping[str, Sequence[str]]
+) -> PretrainedTokenizer:
+    """The same tokenizer with a token for a language, and joined pieces, as the last ones."""
+    content = tokenizer.content
+    return PretrainedTokenizer(
+        replace(
+            content,
+            pieces=[*content.pieces, token, *joined],
+            languages=content.languages | ({code: token} if content.languages else {}),
+            joined=content.joined | {piece: list(parts) for piece, parts in joined.items()},
+        )
+    )
 
 
 def _ids(tokenizer: Tokenizer, languages: list[str]) -> list[int]:
@@ -82,22 +113,21 @@ def _ids(tokenizer: Tokenizer, languages: list[str]) -> list[int]:
     return [ids[tokenizer.languages[language]] for language in languages]
 
 
-def _with_rows(model: Transformer, source_rows: list[int], target_rows: list[int]) -> Transformer:
-    """The model with a last row in its tables that is the mean of these; none where there are no rows."""
+def _with_rows(model: Transformer, source_rows: list[list[int]], target_rows: list[list[int]]) -> Transformer:
+    """The model with more rows at the end of its tables, each of them the mean of some that it has."""
     config = model.config
     weights: dict[str, Tensor] = {}
     named: Mapping[str, Tensor] = dict(model.named_parameters())
     for name, weight in named.items():
-        rows = source_rows if name == OF_SOURCES else target_rows if name in OF_TARGETS else []
+        new_rows = source_rows if name == OF_SOURCES else target_rows if name in OF_TARGETS else []
         weight = weight.detach()
-        if rows:
-            weight = torch.cat([weight, weight[torch.tensor(rows)].mean(dim=0, keepdim=True)])
-        weights[name] = weight
+        means = [weight[torch.tensor(rows)].mean(dim=0, keepdim=True) for rows in new_rows]
+        weights[name] = torch.cat([weight, *means])
     return model_of(
         replace(
             config,
-            source_vocab_size=config.source_vocab_size + 1,
-            target_vocab_size=config.target_vocab_size + bool(target_rows),
+            source_vocab_size=config.source_vocab_size + len(source_rows),
+            target_vocab_size=config.target_vocab_size + len(target_rows),
         ),
         weights,
     )

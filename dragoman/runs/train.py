@@ -4,6 +4,7 @@ import json
 import math
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
-from dragoman.data.preparation import PreparedData, prepare, relate_pairs
+from dragoman.data.preparation import TOKENIZER_PAIRS, PreparedData, prepare, relate_pairs
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
 from dragoman.data_check import training_warnings
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
@@ -45,6 +46,8 @@ from dragoman.system.ranks import ALONE, Ranks
 from dragoman.system.resources import release_memory
 from dragoman.system.seals import check_seal, seal
 from dragoman.system.signals import stop_signals
+from dragoman.text.characters import without_label
+from dragoman.text.language_codes import same_language
 from dragoman.training.progress import Progress
 from dragoman.training.stability import summary_of_troubles
 from dragoman.training.throughput import measure_throughput
@@ -169,7 +172,10 @@ def _prepare_data(
     pairs: PairFile | PreparedFolder, config: RunConfig, directory: RunDirectory, listener: Listener
 ) -> None:
     """Fill the folder `run/data`, from pairs or from a folder in which they are prepared already."""
-    base_tools = _copy_base_model(Path(config.finetune.model), config, directory) if config.finetune.model else None
+    base_tools = None
+    if config.finetune.model:
+        texts = _texts_of_new_language(pairs, config) if isinstance(pairs, PairFile) else ()
+        base_tools = _copy_base_model(Path(config.finetune.model), config, directory, texts)
     with listener.status("Splitting, training the tokenizer, writing token ids") as tell:
         if isinstance(pairs, PreparedFolder):
             pairs.check()
@@ -184,14 +190,23 @@ def _prepare_data(
             seal(directory.data)
 
 
-def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory) -> TextTools | None:
+def _texts_of_new_language(pairs: PairFile, config: RunConfig) -> Iterable[str]:
+    """Sentences of the language that is added to the base model; none if none is."""
+    if not config.finetune.new_language:
+        return ()
+    code, _ = config.finetune.new_language
+    is_source = pairs.languages is not None and same_language(pairs.languages[0], code)
+    return (without_label(pair[0]) if is_source else pair[1] for pair in pairs.sample(TOKENIZER_PAIRS))
+
+
+def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory, texts: Iterable[str]) -> TextTools | None:
     """Copy the base model into the run, which needs it again when it is resumed.
 
-    Returns its tokenizers and style if the run keeps them.
+    If a language is added to it, `texts` are sentences of that. Returns its tokenizers and style if the run keeps them.
     """
     base = ModelDirectory.load(path)
     if config.finetune.new_language:
-        base = with_language(base, *config.finetune.new_language)
+        base = with_language(base, *config.finetune.new_language, texts=texts)
     if config.finetune.adapts and not base.directions:  # with several directions, each source has the label of its own
         base = base.speaking(*(config.data.languages or (None, None)))
         base.require_languages(for_good=True)

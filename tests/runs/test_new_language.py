@@ -11,10 +11,11 @@ from dragoman.config.run import RunConfig
 from dragoman.data.builtin.grammar import generate
 from dragoman.decoding.translator import Translator
 from dragoman.engine.parameters import OF_SOURCES
-from dragoman.errors import UsageError
+from dragoman.errors import DataError, UsageError
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.runs.new_language import with_language
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.pretrained import load_tokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.interop import pretrained_models as models
 from tests.small import small_directory, train_run
@@ -129,7 +130,9 @@ def test_fine_tuning_teaches_the_new_language(m2m: Path, tmp_path: Path, lora: i
     kept = ModelDirectory.load(tmp_path / "run")
     assert kept.languages == ("en", "gn")
     base, grown = ModelDirectory.load(m2m), ModelDirectory.load(tmp_path / "run/run/base")
-    assert grown.source_tokenizer.vocab_size == base.source_tokenizer.vocab_size + 1
+    joined = grown.source_tokenizer.content.joined
+    assert joined
+    assert grown.source_tokenizer.vocab_size == base.source_tokenizer.vocab_size + 1 + len(joined)
     before, after = dict(grown.model.named_parameters()), dict(kept.model.named_parameters())
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
     assert OF_SOURCES in moved
@@ -155,3 +158,28 @@ def test_a_model_of_several_targets_learns_another_one(tmp_path: Path) -> None:
     with Translator.load(tmp_path / "run", languages=("en", "gn")) as translator:
         assert translator.translate(["The red house is old."])[0].text is not None
     assert ("en", "gn") in ModelDirectory.load(tmp_path / "run").directions
+
+
+def test_pieces_are_joined_for_the_new_language_and_old_texts_are_as_before(m2m: Path, tmp_path: Path) -> None:
+    directory = ModelDirectory.load(m2m)
+    sentences = ["mbojape ojapo mbojape", "che mbojape", "ojapo che"] * 20
+    with_language(directory, "gn", "es", texts=sentences).save(tmp_path / "grown")
+    grown = ModelDirectory.load(tmp_path / "grown")
+    old, new = directory.source_tokenizer, grown.source_tokenizer
+    assert new.is_changed
+    for text in sentences[:3]:
+        assert len(new.encode(text)) < len(old.encode(text))
+        assert new.decode(new.encode(text)) == old.decode(old.encode(text)) == text
+    for text in TEXTS:
+        assert new.encode(text) == old.encode(text)
+    before, after = (logits(model.speaking("en", "fr"), *TEXTS) for model in (directory, grown))
+    torch.testing.assert_close(after[..., : before.size(-1)], before, rtol=0, atol=1e-5)
+    table = dict(grown.model.named_parameters())[OF_SOURCES]
+    piece, parts = next(iter(new.content.joined.items()))
+    ids = [new.content.pieces.index(part) for part in parts]
+    torch.testing.assert_close(table[new.content.pieces.index(piece)], table[ids].mean(dim=0))
+    content = json.loads(new.to_json())
+    content["joined"][piece] = [*parts, "x"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(DataError, match="joined pieces that are not made of others"):
+        load_tokenizer(tmp_path / "tokenizer.json")

@@ -219,9 +219,9 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
 
 def refusal(directory: ModelDirectory, target: str) -> str | None:
     """Why a format cannot express a model; None if it can."""
-    is_trimmed = any(tokenizer.is_trimmed for tokenizer in directory.tokenizers)
-    if is_trimmed and target != "dragoman-int8":
-        return "its vocabulary was trimmed, and other programs cannot spell the pieces that are gone; import it whole"
+    is_changed = any(tokenizer.is_changed for tokenizer in directory.tokenizers)
+    if is_changed and target != "dragoman-int8":
+        return "its vocabulary was trimmed or extended, and other programs split texts as before; import it whole"
     source = directory.source_tokenizer
     if source.closing != source.special_ids and target != "transformers":
         return "its sources end with the token of their language (legacy_behaviour), which only transformers writes"

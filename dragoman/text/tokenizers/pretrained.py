@@ -8,7 +8,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,13 +20,12 @@ from dragoman.system.optional import load
 from dragoman.text.characters import well_formed
 from dragoman.text.tokenizers.algorithms import SpecialIds
 from dragoman.text.tokenizers.imported import steps
+from dragoman.text.tokenizers.joined import SPACE, with_joined
 from dragoman.text.tokenizers.parts import longest_parts
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 TYPE = "pretrained"
 """Value of `type` in the JSON of such a tokenizer."""
-SPACE = "▁"
-"""Spelling of a space in pieces."""
 _QUICK = {"Precompiled", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Strip", "Prepend", "Replace", "Metaspace"}
 _SPACES = re.compile(r" \{\d,\}")
 """The one regular expression that such tokenizers need: it makes several spaces one."""
@@ -113,6 +112,8 @@ class PretrainedVocabulary:
     """Whether `begin` stands after each text and its end of sentence instead, as in NLLB's first tokenizer."""
     trimmed: bool = False
     """Whether pieces were dropped. One that is gone is spelled by the longest of those that are left."""
+    joined: dict[str, list[str]] = field(default_factory=dict)
+    """Pieces that were added, and those of the model of which each is made (`dragoman.text.tokenizers.joined`)."""
 
 
 class PretrainedTokenizer(Tokenizer):
@@ -133,6 +134,7 @@ class PretrainedTokenizer(Tokenizer):
         end = self._ids[vocabulary.begin] if vocabulary.legacy and vocabulary.begin else self.special_ids.eos
         self.closing = self.special_ids._replace(eos=end)
         self._symbols = {}
+        self._longest = max(map(len, vocabulary.joined.values()), default=0)
         self._tags = frozenset(vocabulary.languages.values())
         self._without_text = frozenset([*vocabulary.special, *(self._ids[token] for token in self._tags)])
 
@@ -143,8 +145,8 @@ class PretrainedTokenizer(Tokenizer):
         return PretrainedTokenizer(replace(self.content, begin=self.content.languages[language]))
 
     @property
-    def is_trimmed(self) -> bool:
-        return self.content.trimmed
+    def is_changed(self) -> bool:
+        return self.content.trimmed or bool(self.content.joined)
 
     @property
     def vocab_size(self) -> int:
@@ -164,6 +166,8 @@ class PretrainedTokenizer(Tokenizer):
         end = [self.special_ids.eos] if self.content.legacy else []
         ids_of_texts = []
         for begin, pieces in zip(begins, self._pieces.split(rests), strict=True):
+            if self._longest:
+                pieces = with_joined(pieces, self.content.joined, self._longest)
             if self.content.trimmed:
                 pieces = [part for piece in pieces for part in longest_parts(piece, self._ids)]
             ids_of_texts.append([*begin, *[self._ids.get(piece, unknown) for piece in pieces], *end])
@@ -189,8 +193,17 @@ class PretrainedTokenizer(Tokenizer):
         raise NotImplementedError("Only tokenizers that Dragoman trained split words anew.")
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        pieces = self.content.pieces
-        return [self._pieces.join([pieces[id_] for id_ in ids if id_ not in self._without_text]) for ids in batch]
+        return [self._pieces.join(self._own_pieces(ids)) for ids in batch]
+
+    def _own_pieces(self, ids: Iterable[int]) -> list[str]:
+        """The pieces of the model that finds them: joined ones as their parts, and none without text."""
+        pieces, joined = self.content.pieces, self.content.joined
+        texts = [pieces[id_] for id_ in ids if id_ not in self._without_text]
+        return [part for text in texts for part in joined.get(text, (text,))]
+
+    def split(self, texts: Iterable[str]) -> list[list[str]]:
+        """The pieces of texts as the model that finds them gives them, without any that were joined."""
+        return self._pieces.split([well_formed(text) for text in texts])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         return [self.content.pieces[id_] for id_ in ids]
@@ -237,6 +250,8 @@ class PretrainedTokenizer(Tokenizer):
             fields["legacy"] = True
         if content.trimmed:
             fields["trimmed"] = True
+        if content.joined:
+            fields["joined"] = content.joined
         return json.dumps(fields, ensure_ascii=False)
 
     @classmethod
@@ -258,9 +273,24 @@ class PretrainedTokenizer(Tokenizer):
             return "does not have a different text for each of its ids"
         if not all(isinstance(id_, int) and 0 <= id_ < len(pieces) for id_ in special):
             return "has special tokens that are not in its vocabulary"
+        joined = self.content.joined
+        if not isinstance(joined, dict) or not all(map(_spells, joined, joined.values())):
+            return "has joined pieces that are not made of others"
+        if not joined.keys() <= self._ids.keys():
+            return "has joined pieces that are not in its vocabulary"
         if self.content.begin is not None and self.content.begin not in self.content.languages.values():
             return "begins texts with what is no token of a language"
         return None
+
+
+def _spells(piece: object, parts: object) -> bool:
+    """Whether a joined piece is made of its parts."""
+    return (
+        isinstance(parts, list)
+        and len(parts) > 1
+        and all(isinstance(p, str) for p in parts)
+        and "".join(parts) == piece
+    )
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -157,8 +157,8 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     @property
-    def is_trimmed(self) -> bool:
-        """Whether pieces of a pretrained vocabulary were dropped."""
+    def is_changed(self) -> bool:
+        """Whether pieces of a pretrained vocabulary were dropped, or joined ones added."""
         return False
 
     @property
