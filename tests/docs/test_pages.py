@@ -16,8 +16,9 @@ from PIL import Image
 
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.dropout import Dropout
+from dragoman.report.pictures.picture import Picture
 from tools import make_walk, pages
-from tools.outputs import Output, same_picture, same_text, smaller
+from tools.outputs import Output, same_drawing, same_picture, same_text, smaller
 
 CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
 
@@ -219,6 +220,24 @@ def test_pictures_agree_if_they_look_the_same():
     assert same_picture(png(dots), png(np.clip(dots + 3, 0, 255)))
     assert not same_picture(png(dots), png(dots[::-1]))
     assert not same_picture(png(dots), png(dots[:-1]))
+
+
+def test_pictures_differ_if_a_line_does_however_small_it_is():
+    """As with a schedule of the wrong shape: hardly a dot of a hundred is another."""
+    steps = np.arange(200)
+    shapes = {"rising": steps / 200, "trapezoid": np.clip(steps / 50, 0, np.clip((200 - steps) / 50, 0, 1))}
+    pictures = {}
+    for name, shape in shapes.items():
+        figure = Picture(figsize=(6, 4))
+        figure.add_subplot().plot(steps, shape, linewidth=0.5)
+        pictures[name] = smaller(figure.to_png(dpi=100))
+    assert same_picture(pictures["rising"], pictures["rising"])
+    assert not same_picture(pictures["rising"], pictures["trapezoid"])
+    nearly = json.dumps([{"lines": [[0.0, 1.0, 2.0]]}])
+    assert same_drawing(nearly, json.dumps([{"lines": [[0.0, 1.05, 2.0]]}]))
+    assert not same_drawing(nearly, json.dumps([{"lines": [[0.0, 1.5, 2.0]]}]))
+    assert not same_drawing(nearly, json.dumps([{"lines": [[0.0, 1.0]]}]))
+    assert not same_drawing(nearly, "")
 
 
 def test_outputs_agree_in_text_and_picture():
