@@ -135,6 +135,7 @@ def _loader(
         try:
             from dragoman.decoding.translator import Translator
             from dragoman.system.processes import available_workers
+            from dragoman.text.tokenizers.hint_tokens import SIMILAR
 
             translator = Translator.load(
                 model,
@@ -144,7 +145,7 @@ def _loader(
                 ensemble=ensemble or (),
                 memory=memory,
             )
-            if memory and not translator.source_tokenizer.hints:
+            if memory and SIMILAR not in translator.source_tokenizer.hints:
                 note(
                     f"{model} was trained without --fuzzy: it reuses what the memory has of the same texts, not of "
                     "similar ones."

@@ -62,6 +62,15 @@ class RunConfig(Section):
                 "finetune.lora learns changes of whole matrices, of which training.parallel=fsdp gives each process a "
                 "part; leave out one of the two."
             )
+        if self.finetune.lora and {"encoder", "decoder"} <= set(self.finetune.freeze):
+            raise ValueError(
+                "finetune.lora learns changes of the matrices of encoder and decoder, and finetune.freeze leaves none "
+                "of them; leave out one of the two."
+            )
+        if self.finetune.lora and self.training.optimizer != "muon":
+            raise ValueError(
+                "finetune.lora has an optimizer of its own (Adam, for thin matrices); leave out training.optimizer."
+            )
         if self.tokenizer.samples and self.training.guided_alignment:
             raise ValueError(
                 "training.guided_alignment aligns tokens once, but tokenizer.dropout and tokenizer.sampling_alpha "

@@ -37,7 +37,7 @@ from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
 from dragoman.text.sketch import Sketch
-from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
+from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -121,10 +121,11 @@ class PreparedData:
             source_store = MisspelledStore(
                 source_store, source, share=config.training.typos, seed=config.seed, limit=config.data.max_length
             )
-        if config.training.has_hints and not source.hints:
+        if lacking := [hint for hint in _hints_of(config) if hint not in source.hints]:
             raise UsageError(
-                "training.fuzzy and training.terms need tokens for hints in the vocabulary, and this one was made "
-                "without: leave them out, or train a new model, or give --new-vocabulary with --finetune."
+                f"training.fuzzy and training.terms need tokens in the vocabulary, and this one lacks {lacking[0]}: "
+                "leave them out, or give the files of pairs instead of prepared ones, or --new-vocabulary with "
+                "--finetune."
             )
         if config.training.fuzzy:
             source_store = HintedStore(
@@ -383,10 +384,17 @@ def _train_tokenizers(
     settings = config.tokenizer
     symbols = [*settings.symbols, *(SLOTS if settings.placeholders else ())]
     options = settings.model_dump(include={"vocab_size", "kind", "standardisation", "min_frequency"})
-    options["vocab_size"] -= len(targets) + (len(HINTS) if config.training.has_hints else 0)
+    hints = _hints_of(config)
+    options["vocab_size"] -= len(targets) + len(hints)
     learn = partial(Tokenizer.train, **options, symbols=symbols)
     if settings.shared:
         shared = learn(chain.from_iterable(train)).with_targets(targets)
-        shared = shared.with_hints() if config.training.has_hints else shared
+        shared = shared.with_hints(hints) if hints else shared
         return shared, shared
     return learn(source for source, _ in train).with_targets(targets), learn(target for _, target in train)
+
+
+def _hints_of(config: RunConfig) -> list[str]:
+    """The kinds of hints that some sources are followed by."""
+    kinds = {SIMILAR: config.training.fuzzy, TERM: config.training.terms}
+    return [hint for hint, share in kinds.items() if share]

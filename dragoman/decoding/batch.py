@@ -39,6 +39,7 @@ from dragoman.engine.engine import Engine, Stepper
 from dragoman.engine.log_probs import LogProbs
 from dragoman.engine.shapes import Int
 from dragoman.errors import DataError
+from dragoman.text.tokenizers.hint_tokens import TERM
 from dragoman.text.tokenizers.placeholders import Prepared
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -192,7 +193,7 @@ class BatchWork:
         """Different hypotheses with all terms; those that lack the fewest by themselves come first."""
         results: list[list[Hypothesis]] = []
         incomplete: list[_Candidate] = []
-        inflected = config.inflect and bool(self.source_tokenizer.hints)
+        inflected = config.inflect and TERM in self.source_tokenizer.hints
         for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
             if not sentence.terms:
                 results.append(group)

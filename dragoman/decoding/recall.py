@@ -5,24 +5,30 @@ A hint stands behind the source, after a token of its own, and the model takes f
 """
 
 import logging
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from dragoman.errors import DataError, ResourceError, UsageError, command_line
 from dragoman.storage.memory import Entry, Memory, is_memory
 from dragoman.text.characters import without_label
 from dragoman.text.edit_distance import Compared
-from dragoman.text.language_codes import close, two_letters
+from dragoman.text.language_codes import served_language
 from dragoman.text.preprocessing import Preprocessor
 from dragoman.text.tokenizers.hint_tokens import SIMILAR
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
+T = TypeVar("T")
 LOG = logging.getLogger("dragoman.memory")
 LEAST_SIMILAR = 0.5
 """Similarity from which the translation of an entry is a hint."""
 MOST_HINTED = 255
-"""Most tokens of a source with its hint: models are trained on no more (`data.max_length`)."""
+"""Most tokens of a source with its hint: by default, models are trained on no more (`data.max_length`)."""
+REST = 10.0
+"""Seconds for which a lenient recall does not ask a memory that has failed."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +53,21 @@ class Recall:
     """Looks sentences up in a translation memory.
 
     `languages` are the pairs of codes under which entries may stand, those to look under first at the beginning. A
-    `lenient` one goes on without hints while the memory fails, and logs that; others raise `ResourceError`.
+    `lenient` one goes on without the memory for `REST` seconds after that has failed; others raise `ResourceError`.
     """
 
     def __init__(self, memory: Memory, languages: Sequence[tuple[str, str]], *, lenient: bool = False):
         self.memory, self.languages, self.lenient = memory, languages, lenient
+        self._rests_until = -math.inf
+        """Time until which a lenient one does not ask the memory again."""
+
+    def close(self) -> None:
+        """Close the memory."""
+        self.memory.close()
 
     def find(self, text: str) -> str | None:
-        """The translation of a text, if there is an entry for it."""
+        """The translation of a text, if there is an entry for it. A label of its languages does not matter."""
+        text = without_label(text)
         for languages in self.languages:
             translation = self.memory.find(languages, text)
             if translation is not None:
@@ -63,24 +76,29 @@ class Recall:
 
     def known(self, text: str) -> str | None:
         """The same as `find` for a text among others, whose translation a memory that fails must not prevent."""
-        try:
-            return self.find(text)
-        except ResourceError as error:
-            self._bear(error)
+        return self._asked(lambda: self.find(text))
+
+    def candidates(self, sentence: str) -> list[Entry]:
+        """Entries that may be similar to a sentence."""
+        text = without_label(sentence)
+
+        def found() -> list[Entry]:
+            return [entry for languages in self.languages for entry in self.memory.candidates(languages, text)]
+
+        return self._asked(found) or []
+
+    def _asked(self, ask: Callable[[], T]) -> T | None:
+        """What the memory answers; None while a lenient recall rests."""
+        if time.monotonic() < self._rests_until:
             return None
-
-    def _candidates(self, sentence: str) -> list[Entry]:
         try:
-            return [entry for languages in self.languages for entry in self.memory.candidates(languages, sentence)]
+            return ask()
         except ResourceError as error:
-            self._bear(error)
-            return []
-
-    def _bear(self, error: ResourceError) -> None:
-        """Log an error that a lenient recall goes on after; raise it if this one is not."""
-        if not self.lenient:
-            raise error
-        LOG.warning("%s", error)
+            if not self.lenient:
+                raise
+            self._rests_until = time.monotonic() + REST
+            LOG.warning("%s For %g seconds, nothing is looked up in it while texts are translated.", error, REST)
+            return None
 
     def hints(
         self,
@@ -89,51 +107,51 @@ class Recall:
         preprocessor: Preprocessor,
         tokenizer: Tokenizer,
         *,
-        most_tokens: int,
+        rooms: Sequence[int],
     ) -> list[Hint | None]:
         """For each sentence, whose tokens are in `sources`, the translation of the most similar entry, if there is one.
 
-        No source has more than `most_tokens` with its hint.
+        No hint has more tokens than there is room for, by `rooms`.
         """
         begin = tokenizer.hints[SIMILAR]
         found: list[Hint | None] = []
-        for sentence, source in zip(sentences, sources, strict=True):
-            entries = self._candidates(without_label(sentence))
-            pairs = [preprocessor.pair(entry.source, entry.target) for entry in entries]
+        for sentence, source, room in zip(sentences, sources, rooms, strict=True):
+            entries = self.candidates(sentence)
+            texts = [preprocessor(entry.source).text for entry in entries]  # as the sentence is prepared
             compared = Compared(source)
-            best, similarity = None, LEAST_SIMILAR
-            for number, tokens in enumerate(tokenizer.encode_batch([entry_source for entry_source, _ in pairs])):
-                if (score := compared.similarity(tokens)) >= similarity and (best is None or score > similarity):
-                    best, similarity = number, score
+            best, similarity = None, 0.0
+            for entry, tokens in zip(entries, tokenizer.encode_batch(texts), strict=True):
+                if (score := compared.similarity(tokens)) >= LEAST_SIMILAR and score > similarity:
+                    best, similarity = entry, score
             hint = None
             if best is not None:
-                target = tokenizer.encode(pairs[best][1])
-                if len(source) + 1 + len(target) <= min(most_tokens, MOST_HINTED):
-                    match = MemoryMatch(entries[best].source, entries[best].target, similarity)
-                    hint = Hint([begin, *target], match)
+                _, target = preprocessor.pair(best.source, best.target)
+                tokens = [begin, *tokenizer.encode(target)]
+                if len(tokens) <= room:
+                    hint = Hint(tokens, MemoryMatch(best.source, best.target, similarity))
             found.append(hint)
         return found
 
 
 def recall_of(path: Path, languages: tuple[str | None, str | None]) -> Recall:
-    """A recall of the memory in a file, for a model of these languages.
+    """A recall of the memory in a file, which is only read, for a model of these languages.
 
-    Where the model does not say them, they are those of the memory. Raises `DataError` if the file is no translation
-    memory, and `UsageError` if neither model nor memory tells the languages.
+    A language that the model does not say is that of the memory. Raises `DataError` if the file is no translation
+    memory, and `UsageError` if it has no entries in these languages, or if several pairs of languages fit.
     """
     refuse_no_memory(path)
-    memory = Memory(path)
+    memory = Memory(path, read_only=True)
+    known = memory.languages()
     source, target = languages
-    if source is not None and target is not None:
-        return Recall(memory, known_as(memory, (source, target)))
-    in_memory = memory.languages()
-    if len(in_memory) != 1:
+    sources, targets = ([language] if language else None for language in (source, target))
+    fitting = [pair for pair in known if means(pair, (source, target), sources, targets)]
+    if not fitting or (None in languages and len(fitting) > 1):
         memory.close()
-        raise UsageError(
-            f"The model does not say its two languages, and {path} has entries of {len(in_memory)} pairs of languages; "
-            "give a memory of one pair."
-        )
-    return Recall(memory, in_memory)
+        wanted = f"{source or '?'} to {target or '?'}"
+        has = ", ".join(f"{one} to {other}" for one, other in known) or "no entries"
+        raise UsageError(f"The model translates from {wanted}, and {path} has {has}; give a memory of its languages.")
+    exact = [pair for pair in fitting if pair == (source, target)]
+    return Recall(memory, [*exact, *(pair for pair in fitting if pair not in exact)])
 
 
 def refuse_no_memory(path: Path) -> None:
@@ -143,12 +161,15 @@ def refuse_no_memory(path: Path) -> None:
         raise DataError(f"{path} is no translation memory; make one of your pairs:  {make}")
 
 
-def known_as(memory: Memory, languages: tuple[str, str]) -> list[tuple[str, str]]:
-    """The pairs of codes under which a memory has entries for two languages: their own first."""
-    others = [pair for pair in memory.languages() if pair != languages and _are_close(pair, languages)]
-    return [languages, *others]
-
-
-def _are_close(codes: tuple[str, str], others: tuple[str, str]) -> bool:
-    """Whether two pairs of codes mean the same languages."""
-    return all(close(two_letters(code), two_letters(other)) for code, other in zip(codes, others, strict=True))
+def means(
+    codes: tuple[str, str],
+    languages: tuple[str | None, str | None],
+    sources: Collection[str] | None,
+    targets: Collection[str] | None,
+) -> bool:
+    """Whether entries under two codes are for a model of these languages, among all `sources` and `targets` that there
+    are. A language that is None may be any.
+    """
+    source = languages[0] if sources is None else served_language(codes[0], sources, reads=True)
+    target = languages[1] if targets is None else served_language(codes[1], targets)
+    return (source, target) == languages

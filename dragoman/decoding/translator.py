@@ -21,7 +21,7 @@ from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by
 from dragoman.decoding.confidence import features
 from dragoman.decoding.consensus import agreement
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.decoding.glossary import read_terms
+from dragoman.decoding.glossary import ForbiddenTerms, read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.recall import MOST_HINTED, Hint, Recall, recall_of
@@ -39,8 +39,9 @@ from dragoman.system.gpu import device_name
 from dragoman.system.processes import Workers, one_blas_thread
 from dragoman.text.characters import has_letters, has_words, without_label
 from dragoman.text.faults import faults
+from dragoman.text.labels import several_targets
 from dragoman.text.sketch import Sketch
-from dragoman.text.tokenizers.hint_tokens import TERM
+from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import Prepared
 
 PAIR_TOKENS = 2048
@@ -63,6 +64,8 @@ class _Input:
     """The sentence as it is encoded."""
     prefix: str
     """Text that its translation begins with."""
+    terms: list[Term]
+    """Terms of the glossary that its translation must contain."""
     hint: Hint | None
     """What a translation memory has for a similar sentence."""
 
@@ -172,7 +175,10 @@ class Translator(metaclass=_HintsAtOurNames):
             "memory": memory,
         }
         if memory is not None:
+            if translator.directions and not translator.languages[1]:
+                raise UsageError(several_targets(translator.directions))
             translator.recall = recall_of(Path(memory), translator.languages)
+            translator._limits.callback(translator.recall.close)
         return translator
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -279,14 +285,27 @@ class Translator(metaclass=_HintsAtOurNames):
         """The translations of texts: those that the memory has, and what `translate` makes of all others."""
         known: list[str | None] = [None] * len(texts)
         if self.recall:
-            look_up = self.recall.known
-            known = [None if prefix else look_up(text) for text, prefix in zip(texts, prefixes, strict=True)]
+            known = [
+                None if prefix else self._known(text, config) for text, prefix in zip(texts, prefixes, strict=True)
+            ]
         unknown = [number for number, text in enumerate(known) if text is None]
         translated = iter(translate([texts[number] for number in unknown], [prefixes[number] for number in unknown]))
         return [
             next(translated) if target is None else remembered(source, target, config)
             for source, target in zip(texts, known, strict=True)
         ]
+
+    def _known(self, text: str, config: DecodingConfig) -> str | None:
+        """The translation of a text that the memory has, unless it breaks the glossary or has a forbidden term."""
+        assert self.recall is not None
+        target = self.recall.known(text)
+        if target is None or not (config.glossary or config.forbid):
+            return target
+        glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
+        lacks = any(term.count(target) == 0 for term in glossary.terms(without_label(text)))
+        if lacks or (config.forbid and ForbiddenTerms(config.forbid, self.target_tokenizer).first_in(target)):
+            return None
+        return target
 
     def stream(
         self,
@@ -399,11 +418,13 @@ class Translator(metaclass=_HintsAtOurNames):
         translations = []
         for item, candidates in zip(inputs, ranked, strict=True):
             best, *others = [self._translation(candidate, next(alignments)) for candidate in candidates]
+            if item.hint:
+                best = replace(best, memory=[item.hint.match])
             if not self._says_something(item.text, item.prepared):
                 best = unchanged(item.text, config)
             elif config.n_best > 1:
                 best = replace(best, alternatives=others)
-            translations.append(replace(best, memory=[item.hint.match]) if item.hint else best)
+            translations.append(best)
         if config.needs_confidence:
             translations = self._with_confidence(inputs, searched, translations)
         return [*map(self._checked, inputs, translations)] if config.checks else translations
@@ -534,15 +555,33 @@ class Translator(metaclass=_HintsAtOurNames):
 
     def _inputs(self, sentences: Sequence[str], prefixes: Sequence[str], config: DecodingConfig) -> list[_Input]:
         """The sentences as they are encoded. Placeholders in terms, and in forbidden ones, stay text."""
-        _, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
+        glossary, excluded = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         prepared = [self._preprocessor(sentence, excluded) for sentence in sentences]
+        terms: list[list[Term]] = [[] for _ in sentences]
+        if config.glossary:
+            terms = [glossary.terms(without_label(sentence.text)) for sentence in prepared]
         hints: Iterable[Hint | None] = repeat(None)
-        if self.recall and self.source_tokenizer.hints:
+        if self.recall and SIMILAR in self.source_tokenizer.hints:
             sources = self.source_tokenizer.encode_batch([sentence.text for sentence in prepared])
-            hints = self.recall.hints(
-                sentences, sources, self._preprocessor, self.source_tokenizer, most_tokens=self.max_length - 1
-            )
-        return [*map(_Input, sentences, prepared, prefixes, hints)]
+            rooms = [
+                self._room(source) - len(self._term_hint(source, of_source))
+                for source, of_source in zip(sources, terms, strict=True)
+            ]
+            hints = self.recall.hints(sentences, sources, self._preprocessor, self.source_tokenizer, rooms=rooms)
+        return [*map(_Input, sentences, prepared, prefixes, terms, hints)]
+
+    def _room(self, source: list[int]) -> int:
+        """Number of tokens that a hint behind a source may have."""
+        return min(self.max_length - 1, MOST_HINTED) - len(source)
+
+    def _term_hint(self, source: list[int], terms: Iterable[Term]) -> list[int]:
+        """The tokens of terms behind a source, each once; none if the model does not read or fit them."""
+        begin = self.source_tokenizer.hints.get(TERM)
+        if begin is None:
+            return []
+        different = dict.fromkeys((*term.spelling,) for term in terms)
+        hint = [id_ for spelling in different for id_ in (begin, *spelling)]
+        return hint if len(hint) <= self._room(source) else []
 
     def _says_something(self, sentence: str, prepared: Prepared) -> bool:
         """Whether a sentence has words besides what is copied; one that has none stays as it is."""
@@ -552,7 +591,7 @@ class Translator(metaclass=_HintsAtOurNames):
         """The hypotheses of each sentence, best first; one without tokens where there is nothing to translate."""
         groups = [[Hypothesis([], 0.0, 0.0)] for _ in inputs]
         filled = [index for index, item in enumerate(inputs) if self._says_something(item.text, item.prepared)]
-        encoded = self._encoded([inputs[index] for index in filled], config)
+        encoded = self._encoded([inputs[index] for index in filled])
         rows = config.n_best if config.sample else config.beam_size
         budget = (config.max_tokens or self.engines[0].batch_tokens) // rows
         batches = self._shared_out([len(sentence.encoded) + 1 for sentence in encoded], budget)
@@ -562,33 +601,18 @@ class Translator(metaclass=_HintsAtOurNames):
             groups[index] = group
         return groups
 
-    def _encoded(self, inputs: Sequence[_Input], config: DecodingConfig) -> list[Sentence]:
-        """Each sentence in tokens, with its prefix and terms."""
-        glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
+    def _encoded(self, inputs: Sequence[_Input]) -> list[Sentence]:
+        """Each sentence in tokens, with its prefix, its terms and its hints."""
         sources = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
         prefix_texts = [self._preprocessor.prefix(item.prefix, item.prepared) for item in inputs]
         prefixes = self.target_tokenizer.encode_batch(prefix_texts)
         sentences = []
         for item, source, prefix in zip(inputs, sources, prefixes, strict=True):
-            terms = glossary.terms(without_label(item.prepared.text)) if config.glossary else []
-            sentences.append(Sentence(source, prefix, terms, hint=self._hint(source, item, terms)))
+            similar = item.hint.tokens if item.hint else []
+            # In training, too, terms stand last.
+            hint = similar + self._term_hint(source, item.terms)
+            sentences.append(Sentence(source, prefix, item.terms, hint=hint))
         return sentences
-
-    def _hint(self, source: list[int], item: _Input, terms: list[Term]) -> list[int]:
-        """The tokens behind a source: those of a similar entry, and the terms, as far as the model reads and fits them.
-
-        Terms come before entries, but stand behind them, as in training.
-        """
-        similar = item.hint.tokens if item.hint else []
-        begin = self.source_tokenizer.hints.get(TERM)
-        hint: list[int] = []
-        if begin is not None:
-            for term in dict.fromkeys((*term.spelling,) for term in terms):
-                hint += [begin, *term]
-        room = min(self.max_length - 1, MOST_HINTED) - len(source)
-        if len(similar) + len(hint) <= room:
-            return similar + hint
-        return hint if len(hint) <= room else []
 
     def _candidates(
         self, inputs: Sequence[_Input], groups: list[list[Hypothesis]], config: DecodingConfig

@@ -186,7 +186,10 @@ def unchanged(text: str, config: DecodingConfig) -> Translation:
 
 def remembered(text: str, target: str, config: DecodingConfig) -> Translation:
     """The translation of a text that a translation memory has, with the fields that the options ask for."""
-    found = replace(unchanged(target, config), memory=[MemoryMatch(text, target, 1.0)])
+    body = text.strip()
+    start = text.index(body) if body else 0
+    whole = text[:start] + target.strip() + text[start + len(body) :]
+    found = replace(unchanged(whole, config), memory=[MemoryMatch(body, target, 1.0)])
     return replace(found, alignment=[]) if config.alignments else found
 
 

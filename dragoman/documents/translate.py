@@ -212,7 +212,7 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     unknown = [text for text in texts if text not in translations]
     if unknown:
         translations |= zip(unknown, engine.translate(unknown), strict=True)
-    report.similar += sum(translation.memory is not None for translation in translations.values())
+    report.similar += sum(_has_similar(translation) for translation in translations.values())
     report.note_untranslated(translations)
     for text, translation in translations.items():
         report.faults += [f"{_shown(text)}: {fault}" for fault in translation.faults]
@@ -232,6 +232,11 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
         )
         for document, document_sources in zip(documents, sources, strict=True)
     ]
+
+
+def _has_similar(translation: Translation) -> bool:
+    """Whether an entry of a similar text, and not only of the same one, was used."""
+    return any(match.similarity < 1 for match in translation.memory or ())
 
 
 def distinct_texts(document: Document, engine: Engine) -> list[str]:

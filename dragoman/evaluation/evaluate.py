@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -125,10 +126,12 @@ def evaluate_pairs(
     """
     first, others = directories[0], directories[1:]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    with Translator(first, ensemble=others, precision=precision, workers=workers) as translator:
+    with ExitStack() as opened:
+        translator = opened.enter_context(Translator(first, ensemble=others, precision=precision, workers=workers))
         without_memory = translator.translate(sources, search.alone()) if memory else []
         if memory:
             translator.recall = recall_of(memory, translator.languages)
+            opened.callback(translator.recall.close)
         started = time.perf_counter()
         translated = translator.translate(sources, search.alone())
         translations = [translation.text for translation in translated]

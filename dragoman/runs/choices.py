@@ -298,6 +298,12 @@ def _r_drop_pays_off(situation: Situation) -> bool:
     return is_long and lowest < situation.exposure <= highest
 
 
+def _chose_r_drop_by_minutes(situation: Situation) -> bool:
+    """Whether a run that minutes limit has R-Drop, and nobody has asked for it."""
+    training = situation.config.training
+    return training.r_drop > 0 and bool(training.max_minutes) and setting(situation.given, "training.r_drop") is None
+
+
 def _dropout(situation: Situation) -> float:
     exposure = situation.exposure
     rate = 0.0
@@ -401,7 +407,7 @@ DECISIONS = (
     ),
     Decision(
         "training.r_drop_epochs",
-        when=lambda situation: situation.config.training.r_drop > 0 and bool(situation.config.training.max_minutes),
+        when=_chose_r_drop_by_minutes,
         value=lambda _: R_DROP_EPOCHS,
         reason="A run that turns out slower than measured does better without it (*R-Drop that ends*).",
     ),

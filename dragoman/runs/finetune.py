@@ -10,6 +10,8 @@ from dragoman.config.run import RunConfig
 from dragoman.errors import UsageError
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 from dragoman.text.labels import languages_in, name_of
+from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
+from dragoman.text.tokenizers.pretrained import load_tokenizer
 
 FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
 """Fields of an architecture that follow from the tokenizers."""
@@ -38,12 +40,26 @@ def adopt_base_model(config: RunConfig) -> None:
         config.tokenizer.shared = source == target
     else:
         config.tokenizer.shared = architecture.share_embeddings
+    if config.finetune.adapts and config.training.has_hints:
+        _refuse_without_hints(path, base_config[TOKENIZERS[0]], config)
     of_base = decoding_defaults(path).model_dump(exclude_unset=True)
     if not config.finetune.adapts:  # lengths are others in the tokens of another vocabulary
         of_base = {name: value for name, value in of_base.items() if name not in ("min_ratio", "max_source_length")}
     search = of_base | config.decoding.model_dump(exclude_unset=True)
     config.decoding = DecodingConfig.validate(search)
     RunConfig.validate(config.model_dump(mode="json"))
+
+
+def _refuse_without_hints(path: Path, tokenizer: str, config: RunConfig) -> None:
+    """Raise `UsageError` if the base model does not read the hints that the run would teach it."""
+    known = load_tokenizer(path / tokenizer).hints
+    wanted = {"training.fuzzy": SIMILAR, "training.terms": TERM}
+    for setting, hint in wanted.items():
+        if getattr(config.training, setting.removeprefix("training.")) and hint not in known:
+            raise UsageError(
+                f"{setting} needs a token in the vocabulary, and that of {path} has none; leave it out, or give "
+                "--new-vocabulary."
+            )
 
 
 def refuse_new_tokenizers(

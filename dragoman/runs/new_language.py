@@ -26,9 +26,10 @@ def with_language(
 ) -> ModelDirectory:
     """The model with a token for one more language, and pieces for its `texts`.
 
-    The embedding of the token is that of `like`, or the mean of all languages. Pieces are added to a pretrained model
-    that has one vocabulary for both sides. Everything else stays as it is. Raises `UsageError` for a model that names
-    no languages, for a language that it has already, and if it does not know `like`.
+    The embedding of the token is that of `like`, or the mean of all languages. Pieces are added to a model like
+    M2M-100, which has one vocabulary for both sides and names the languages of both, and are used for the new language
+    alone. Everything else stays as it is. Raises `UsageError` for a model that names no languages, for a language that
+    it has already, and if it does not know `like`.
     """
     source, target = directory.tokenizers
     known = source.targets or source.languages
@@ -42,7 +43,7 @@ def with_language(
     alike = [known_language(like, known)] if like else list(known)
     is_shared = directory.model.config.share_embeddings
     joined: dict[str, tuple[str, ...]] = {}
-    if is_shared and isinstance(source, PretrainedTokenizer):
+    if is_shared and isinstance(source, PretrainedTokenizer) and target.languages:
         joined = _joined_pieces(source, texts)
     if not isinstance(source, PretrainedTokenizer):
         grown_source = source.with_targets([code])
@@ -99,7 +100,7 @@ def _grown(
             content,
             pieces=[*content.pieces, token, *joined],
             languages=content.languages | ({code: token} if content.languages else {}),
-            joined=content.joined | {piece: list(parts) for piece, parts in joined.items()},
+            joined=content.joined | ({token: {piece: [*parts] for piece, parts in joined.items()}} if joined else {}),
         )
     )
 

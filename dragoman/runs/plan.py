@@ -32,7 +32,8 @@ from dragoman.system.seals import MANIFEST
 from dragoman.system.urls import file_system
 from dragoman.text.characters import normalised
 from dragoman.text.identification import certain_language
-from dragoman.text.language_codes import Languages, close, two_letters
+from dragoman.text.labels import languages_in
+from dragoman.text.language_codes import Languages, close, same_language, two_letters
 from dragoman.text.scripts import unspaced_language
 
 IDENTIFIED, LOOKED_AT = 4_000, 200_000
@@ -76,6 +77,11 @@ def _plan_prepared(config: RunConfig, folder: PreparedFolder) -> RunConfig:
     config = folder.settle(config)
     if config.training.joined:
         refuse_unspaced(config.data.languages or ())
+    if config.training.has_hints:
+        raise UsageError(
+            "training.fuzzy and training.terms need tokens in the vocabulary, which prepared pairs do not have; give "
+            "the files of the pairs."
+        )
     _choose(config, *folder.counts)
     config.chosen += describe_occurrences(folder.occurrences)
     if folder.languages_were_open:
@@ -118,6 +124,8 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
             pairs.source_language, pairs.target_language = config.data.languages
     if config.training.joined:
         refuse_unspaced(config.data.languages or pairs.languages or ())
+    if config.finetune.new_language:
+        refuse_other_pairs(config.finetune.new_language[0], pairs)
     if config.training.fuzzy and pairs.counts.labels:
         raise UsageError(
             "training.fuzzy is for one pair of languages: the pair that is most like a source may be of another "
@@ -193,6 +201,16 @@ def refuse_unspaced(languages: Iterable[str | None]) -> None:
     for language in languages:
         if language and unspaced_language(language, []):
             raise UsageError(f"training.joined puts spaces between sentences, and {language} has none; leave it out.")
+
+
+def refuse_other_pairs(code: str, pairs: PairFile) -> None:
+    """Raise `UsageError` if no pairs are of the language that is added to a model."""
+    named = [*(pairs.languages or ()), *chain.from_iterable(map(languages_in, pairs.counts.labels))]
+    if not any(name and same_language(name, code) for name in named):
+        told = ", ".join(filter(None, named)) or "languages that nobody has named"
+        raise UsageError(
+            f"--add-language adds {code}, but the pairs are of {told}; name theirs, as in 'data.languages=[es,{code}]'."
+        )
 
 
 def describe_occurrences(occurrences: dict[str, float]) -> list[str]:

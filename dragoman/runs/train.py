@@ -46,7 +46,8 @@ from dragoman.system.ranks import ALONE, Ranks
 from dragoman.system.resources import release_memory
 from dragoman.system.seals import check_seal, seal
 from dragoman.system.signals import stop_signals
-from dragoman.text.characters import without_label
+from dragoman.text.characters import cut_label
+from dragoman.text.labels import languages_in
 from dragoman.text.language_codes import same_language
 from dragoman.training.progress import Progress
 from dragoman.training.stability import summary_of_troubles
@@ -193,10 +194,14 @@ def _prepare_data(
 def _texts_of_new_language(pairs: PairFile, config: RunConfig) -> Iterable[str]:
     """Sentences of the language that is added to the base model; none if none is."""
     if not config.finetune.new_language:
-        return ()
+        return
     code, _ = config.finetune.new_language
-    is_source = pairs.languages is not None and same_language(pairs.languages[0], code)
-    return (without_label(pair[0]) if is_source else pair[1] for pair in pairs.sample(TOKENIZER_PAIRS))
+    for source, target in pairs.sample(TOKENIZER_PAIRS):
+        label, text = cut_label(source)
+        languages = languages_in(label) if label else pairs.languages or (None, None)
+        for language, sentence in zip(languages, (text, target), strict=True):
+            if language and same_language(language, code):
+                yield sentence
 
 
 def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory, texts: Iterable[str]) -> TextTools | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
-from dragoman.decoding.recall import Recall
+from dragoman.decoding.recall import Recall, means
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Document, FormatError, has_words
@@ -358,9 +358,7 @@ class Server:
         """Whether requests with other codes, such as those of an earlier model, go to the model of `pair`."""
         if codes == pair:
             return False
-        source = served_language(codes[0], self.codes, reads=True)
-        target = served_language(codes[1], self.targets(pair[0]))
-        return (source, target) == pair
+        return means(codes, pair, self.codes, self.targets(pair[0]))
 
     def _similar(self, text: str, *, languages: Pair, most: int, until: float) -> list[Similar]:
         """The entries of the memory that are most similar to a text, among those that can be compared by `until`, a

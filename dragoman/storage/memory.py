@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import accumulate, islice
+from itertools import accumulate, combinations, islice
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -32,6 +32,8 @@ CANDIDATES = 30
 """Most entries, of those with words in common, that a text is compared with."""
 MOST_MET = 500
 """Most entries, about, that have the rarest words of a text and are looked at to find these."""
+FEW_WORDS = 3
+"""Words of a text by which entries are found if all of its words are frequent."""
 MOST_COUNTED = 50_000
 """Most words whose number of entries is kept."""
 PATIENCE = 1.0
@@ -87,16 +89,22 @@ class Memory:
     longer than `PATIENCE`.
     """
 
-    def __init__(self, path: Path):
-        """Open a memory, or make one. Raises `DataError` if the file is something else."""
+    def __init__(self, path: Path, *, read_only: bool = False):
+        """Open a memory, or make one. Raises `DataError` if the file is something else.
+
+        One that is `read_only` is there already, and nothing is written into its file.
+        """
         self._path = path
         self._has_warned = False
         self._numbers: dict[str, int] = {}
         """How many entries have a word, for words that were looked up."""
         try:
-            self._writing, self._reading = _Connection(path), _Connection(path)
+            self._writing, self._reading = (_Connection(path, read_only=read_only) for _ in range(2))
             with self._writing.taken() as connection:
-                _prepare(connection, path)
+                if read_only:
+                    _check_readable(connection, path)
+                else:
+                    _prepare(connection, path)
             for shared in (self._writing, self._reading):
                 with shared.taken() as connection:  # from now on, clients wait
                     connection.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
@@ -192,17 +200,29 @@ class Memory:
         numbers = {word: number for word in words if (number := self._number_of_entries(word))}
         if not numbers:
             return []
-        rarest = sorted(numbers, key=numbers.__getitem__)
+        # Of words that are all frequent, a long one says more.
+        rarest = sorted(numbers, key=lambda word: (numbers[word], -len(word)))
         if numbers[rarest[0]] > MOST_MET:
-            # All words are frequent: the latest entries that have three of them, since to rank all would take long.
-            query, order = " AND ".join(map(_quoted, rarest[:3])), "words.rowid DESC"
-        else:
-            sums = accumulate(numbers[word] for word in rarest)
-            few = [word for word, total in zip(rarest, sums, strict=True) if total <= MOST_MET]
-            query, order = " OR ".join(map(_quoted, few)), "rank"
+            return self._latest_with(languages, rarest[:FEW_WORDS])
+        sums = accumulate(numbers[word] for word in rarest)
+        few = [word for word, total in zip(rarest, sums, strict=True) if total <= MOST_MET]
+        return self._matching(languages, " OR ".join(map(_quoted, few)), order="rank", most=CANDIDATES)
+
+    def _latest_with(self, languages: tuple[str, str], words: Sequence[str]) -> list[Entry]:
+        """The latest entries that have most of some frequent words: to rank all that have one would take long."""
+        found: dict[Entry, None] = {}
+        for size in range(len(words), 0, -1):
+            for chosen in combinations(words, size):
+                if len(found) < CANDIDATES:
+                    query = " AND ".join(map(_quoted, chosen))
+                    found |= dict.fromkeys(self._matching(languages, query, order="words.rowid DESC", most=CANDIDATES))
+        return list(found)[:CANDIDATES]
+
+    def _matching(self, languages: tuple[str, str], query: str, *, order: str, most: int) -> list[Entry]:
+        """At most so many entries that match a query of the full-text search."""
         rows = self._rows(
             f"SELECT {_FIELDS} FROM words JOIN pairs ON pairs.number = words.rowid WHERE words MATCH ? "
-            f"AND source_language = ? AND target_language = ? ORDER BY {order} LIMIT {CANDIDATES}",
+            f"AND source_language = ? AND target_language = ? ORDER BY {order} LIMIT {most}",
             (query, *languages),
         )
         return list(self._entries(rows))
@@ -262,8 +282,10 @@ class Memory:
 class _Connection:
     """A connection that threads share one after another."""
 
-    def __init__(self, path: Path):
-        self._connection = _lenient(sqlite3.connect(path, timeout=OPENING, check_same_thread=False))
+    def __init__(self, path: Path, *, read_only: bool):
+        address = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
+        connection = sqlite3.connect(address, timeout=OPENING, check_same_thread=False, uri=read_only)
+        self._connection = _lenient(connection)
         self._lock = threading.Lock()
 
     @contextmanager
@@ -317,6 +339,16 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                 if entry := _entry(row, is_marked=False):
                     marks.append((_mark(entry), number))
             connection.executemany("UPDATE pairs SET mark = ? WHERE number = ?", marks)
+
+
+def _check_readable(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `DataError` for a database that is no memory of this version."""
+    _check(connection, path)
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if not {"pairs", "words"} <= tables or not _is_marked(connection):
+        raise DataError(
+            f"{path} is a translation memory of an older version; `dragoman data memory` brings it up to date."
+        )
 
 
 def _is_marked(connection: sqlite3.Connection) -> bool:

@@ -3,6 +3,7 @@
 Forms that begin otherwise, such as "go" and "went", are taken for different words.
 """
 
+import unicodedata
 from itertools import takewhile
 
 from dragoman.text.scripts import WORD
@@ -12,10 +13,23 @@ FEWEST_COMMON, LEAST_COMMON = 3, 0.6
 
 
 def are_forms(one: str, other: str) -> bool:
-    """Whether two words may be forms of one word; case does not matter."""
-    one, other = one.casefold(), other.casefold()
+    """Whether two words may be forms of one word. Case and diacritics do not matter; acronyms have no other forms."""
+    if one != other and (_is_acronym(one) or _is_acronym(other)):
+        return False
+    one, other = _bare(one), _bare(other)
     common = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(one, other, strict=False)))
     return one == other or common >= max(FEWEST_COMMON, LEAST_COMMON * max(len(one), len(other)))
+
+
+def _is_acronym(word: str) -> bool:
+    return len(word) > 1 and word.isupper()
+
+
+def _bare(word: str) -> str:
+    """A word in small letters without diacritics."""
+    return "".join(
+        letter for letter in unicodedata.normalize("NFD", word.casefold()) if not unicodedata.combining(letter)
+    )
 
 
 def count_forms(term: str, text: str) -> int:

@@ -58,11 +58,15 @@ def _low_rank(model: nn.Module, config: TrainingConfig, *, rank: int) -> torch.o
     matrices = [cast(nn.Parameter, linear.weight) for linear in linear_maps(model) if linear.weight.requires_grad]
     matrix_ids = set(map(id, matrices))
     others = [p for p in model.parameters() if p.requires_grad and id(p) not in matrix_ids]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in others if p.dim() > 1], "weight_decay": config.weight_decay},
+        {"params": [p for p in others if p.dim() <= 1], "weight_decay": 0.0},
+    ]
     low_rank = eager(LowRank)(matrices, rank=rank, betas=config.betas, eps=config.eps)
     if not others:
         return low_rank
     adamw = eager(torch.optim.AdamW)(
-        others, lr=0.0, betas=config.betas, eps=config.eps, weight_decay=config.weight_decay, fused=True
+        [group for group in groups if group["params"]], lr=0.0, betas=config.betas, eps=config.eps, fused=True
     )
     return eager(CombinedOptimizer)(low_rank, adamw)
 

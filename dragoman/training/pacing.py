@@ -124,7 +124,11 @@ class Pacing:
         progress, config, plan = self.progress, self.config, self.progress.plan
         if not config.r_drop or plan.r_drop_until is not None or not progress.step:
             return False
-        steps_left = self._steps_in(self._seconds_left(), self._first)
+        # The time of the validation does not count as that of steps.
+        since = Moment(self._first.seconds + progress.validation_seconds, self._first.step)
+        steps_left = self._steps_in(self._seconds_left(), since)
+        if steps_left < FEWEST_STEPS:
+            return False
         position = progress.position
         epochs = position.epoch + position.batch / len(self.batches.plan(position.epoch))
         if epochs * (1 + steps_left / progress.step) >= config.r_drop_epochs:

@@ -256,6 +256,9 @@ class Trainer:
             self.load_state_dict(*latest)
         if progress.plan.decay_from is not None and admits_more(self.config, progress.plan):
             self._take_back_decay(progress.plan.decay_from)
+            # Whether there is time for R-Drop is seen anew.
+            progress.plan.r_drop_until = None
+            self._follow_plan()
         self._warn(*remember_machine(progress, self.precision, self.ranks.size))
 
     def _take_back_decay(self, step_before: int) -> None:

@@ -14,7 +14,7 @@ from dragoman.data.preparation import NEIGHBOURS, PreparedData, prepare, relate_
 from dragoman.data.terms import TermStore, WordForms
 from dragoman.errors import UsageError
 from dragoman.text.edit_distance import Compared
-from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
+from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.word_forms import are_forms
 from tests.small import plan, write_pairs
@@ -90,7 +90,7 @@ def test_a_share_of_the_sources_is_followed_by_a_target_others_in_each_epoch(tmp
 
 def test_tokens_of_hints_cannot_be_typed_and_survive_a_file(tmp_path: Path) -> None:
     plain = Tokenizer.train(["a small house"] * 3, vocab_size=280)
-    tokenizer = plain.with_hints()
+    tokenizer = plain.with_hints(HINTS)
     assert not plain.hints
     assert tokenizer.hints == {SIMILAR: plain.vocab_size, TERM: plain.vocab_size + 1}
     assert not {*tokenizer.encode(f"{SIMILAR} a {TERM}")} & {*tokenizer.hints.values()}
@@ -100,7 +100,7 @@ def test_tokens_of_hints_cannot_be_typed_and_survive_a_file(tmp_path: Path) -> N
     assert again.hints == tokenizer.hints
     assert again.pieces(again.hints.values()) == [SIMILAR, TERM]
     with pytest.raises(UsageError, match="'<term>', which models that read hints add"):
-        Tokenizer.train(["a small house"], vocab_size=280, symbols=[TERM]).with_hints()
+        Tokenizer.train(["a small house"], vocab_size=280, symbols=[TERM]).with_hints(HINTS)
 
 
 def test_prepared_pairs_are_compared_once(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_vocabulary_without_tokens_for_hints_is_refused(tmp_path: Path) -> Non
     config, prepared = plan(pairs, settings=[*FUZZY, "training.fuzzy=0"])
     prepare(prepared, config, tmp_path)
     config.training.fuzzy = 0.5
-    with pytest.raises(UsageError, match="this one was made without"):
+    with pytest.raises(UsageError, match="this one lacks <similar>"):
         PreparedData.open(tmp_path, config)
 
 
@@ -161,7 +161,7 @@ def test_terms_are_words_of_the_target_often_in_another_form(tmp_path: Path, mon
     forms = ["Haus", "Hauses", "Garten", "Gartens", "roter", "rotes", "Mann", "Fisch"]
     articles = ["der", "die", "das"]
     targets = [f"{forms[n % 8]} {forms[(n // 8) % 8]} {articles[n % 3]}." for n in range(640)]
-    tokenizer = Tokenizer.train(targets, vocab_size=340).with_hints()
+    tokenizer = Tokenizer.train(targets, vocab_size=340).with_hints(HINTS)
     rows = zip(tokenizer.encode_batch(["a b"] * 640), tokenizer.encode_batch(targets), strict=True)
     TokenStore.write([tmp_path / "source", tmp_path / "target"], rows)
     sources, stored = TokenStore(tmp_path / "source"), TokenStore(tmp_path / "target")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding.recall import Recall, known_as, recall_of
+from dragoman.decoding.recall import Recall, recall_of
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.storage.memory import CANDIDATES, Memory
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.text.tokenizers.hint_tokens import SIMILAR
+from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.small import small_directory
 
@@ -26,7 +26,7 @@ TEXTS = [text for pair in PAIRS for text in pair] * 3
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model that reads hints, from English to French."""
     path = tmp_path_factory.mktemp("model") / "model"
-    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300).with_hints())
+    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300).with_hints(HINTS))
     directory.source_language, directory.target_language = "en", "fr"
     directory.save(path)
     return path
@@ -59,9 +59,9 @@ def test_the_most_similar_entry_is_a_hint_behind_the_source(folder: Path, memory
     text = "the red house is very old"
     translator = Translator.load(folder, memory=memory)
     config = translator.decoding
-    (plain,) = Translator.load(folder)._encoded(Translator.load(folder)._inputs([text], [""], config), config)
+    (plain,) = Translator.load(folder)._encoded(Translator.load(folder)._inputs([text], [""], config))
     (item,) = translator._inputs([text], [""], config)
-    (sentence,) = translator._encoded([item], config)
+    (sentence,) = translator._encoded([item])
     tokenizer = translator.source_tokenizer
     assert item.hint
     assert item.hint.match.target in (PAIRS[0][1], PAIRS[1][1])
@@ -79,7 +79,7 @@ def test_translations_are_those_of_the_source_with_its_hint(folder: Path, memory
     text = "the red house is very old"
     with Translator.load(folder, memory=memory, precision="float32") as translator:
         config = translator.decoding
-        (sentence,) = translator._encoded(translator._inputs([text], [""], config), config)
+        (sentence,) = translator._encoded(translator._inputs([text], [""], config))
         ((best, *_),) = translator.search([text])
         for source, is_that in ((sentence.source + sentence.hint, True), (sentence.source, False)):
             (log_probs,) = translator._work.score([(source, best.tokens)])
@@ -122,14 +122,84 @@ def test_a_hint_that_does_not_fit_is_left_out(folder: Path, memory: Path) -> Non
     assert translation.memory is None or translation.memory[0].target != long
 
 
-def test_a_memory_of_other_languages_is_not_used_and_close_codes_are(folder: Path, tmp_path: Path) -> None:
+def test_entries_of_the_same_languages_under_other_codes_are_used(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with_pairs(path, PAIRS, ("eng", "fra"))
-    with_pairs(path, [("the red house is old", "das rote Haus ist alt")], ("en", "de"))
-    memory = Memory(path)
-    assert known_as(memory, ("en", "fr")) == [("en", "fr"), ("eng", "fra")]
-    assert Recall(memory, known_as(memory, ("en", "fr"))).find("the red house is old") == PAIRS[0][1]
-    memory.close()
+    with_pairs(path, PAIRS[1:], ("en", "fr"))
+    with_pairs(path, [(PAIRS[0][0], "das rote Haus ist alt")], ("en", "de"))
+    recall = recall_of(path, ("en", "fr"))
+    assert recall.languages == [("en", "fr"), ("eng", "fra")]
+    assert recall.find(PAIRS[0][0]) == PAIRS[0][1]
+    recall.close()
+
+
+@pytest.mark.parametrize(
+    ("entries", "model"),
+    [
+        (("en", "zh-CN"), ("en", "zh-TW")),
+        (("en", "sr-Cyrl"), ("en", "hr")),
+        (("en", "no"), ("en", "da")),
+        (("en", "pt-BR"), ("en", "pt-PT")),
+        (("en", "fr"), ("fr", "en")),
+        (("en", "fr"), (None, "de")),
+    ],
+)
+def test_a_memory_of_other_languages_is_refused(tmp_path: Path, entries: tuple[str, str], model: tuple) -> None:
+    with_pairs(tmp_path / "memory.db", PAIRS, entries)
+    with pytest.raises(UsageError, match=f"has {entries[0]} to {entries[1]}; give a memory of its languages"):
+        recall_of(tmp_path / "memory.db", model)
+
+
+def test_a_memory_may_be_read_only(memory: Path) -> None:
+    before = memory.read_bytes()
+    opened = Memory(memory, read_only=True)
+    assert opened.find(("en", "fr"), PAIRS[0][0]) == PAIRS[0][1]
+    with pytest.raises(ResourceError):
+        opened.add(("en", "fr"), "a", "b")
+    opened.close()
+    assert memory.read_bytes() == before
+
+
+def test_entries_that_break_the_glossary_or_have_forbidden_terms_are_not_used(folder: Path, memory: Path) -> None:
+    with Translator.load(folder, memory=memory) as translator:
+        text, target = PAIRS[0]
+        assert translator.translate([text], forbid=["verte"], glossary={"house": "maison"})[0].text == target
+        assert translator.translate([text], forbid=["rouge"])[0].text != target
+        assert translator.translate([text], glossary={"house": "villa"})[0].text != target
+
+
+def test_spaces_around_a_text_stay(folder: Path, memory: Path) -> None:
+    with Translator.load(folder, memory=memory) as translator:
+        assert translator.translate([f"  {PAIRS[0][0]}\n"])[0].text == f"  {PAIRS[0][1]}\n"
+
+
+def test_a_lenient_recall_rests_after_a_failure(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fails(*arguments: object) -> None:
+        calls.append(arguments)
+        raise ResourceError("The memory is locked.")
+
+    opened = Memory(memory)
+    monkeypatch.setattr(opened, "find", fails)
+    lenient = Recall(opened, [("en", "fr")], lenient=True)
+    assert [lenient.known("a dog") for _ in range(5)] == [None] * 5
+    assert lenient.candidates("a dog") == []
+    assert len(calls) == 1
+    opened.close()
+
+
+def test_hints_of_a_kind_that_was_not_taught_are_not_given(tmp_path: Path, memory: Path) -> None:
+    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300).with_hints([TERM]))
+    directory.source_language, directory.target_language = "en", "fr"
+    directory.save(tmp_path / "model")
+    with Translator.load(tmp_path / "model", memory=memory) as translator:
+        config = translator.search_options(None, {"glossary": {"house": "maison"}})
+        (item,) = translator._inputs(["the red house is very old"], [""], config)
+        (sentence,) = translator._encoded([item])
+        tokenizer = translator.source_tokenizer
+        assert item.hint is None
+        assert sentence.hint == [tokenizer.hints[TERM], *tokenizer.encode("maison")]
 
 
 def test_what_is_no_memory_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -144,7 +214,7 @@ def test_what_is_no_memory_is_refused(folder: Path, tmp_path: Path) -> None:
 def test_a_model_that_does_not_say_its_languages_has_those_of_the_memory(memory: Path) -> None:
     assert recall_of(memory, (None, "fr")).languages == [("en", "fr")]
     with_pairs(memory, PAIRS, ("en", "de"))
-    with pytest.raises(UsageError, match="entries of 2 pairs of languages"):
+    with pytest.raises(UsageError, match="has en to de, en to fr"):
         recall_of(memory, (None, None))
 
 

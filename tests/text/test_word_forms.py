@@ -7,14 +7,26 @@ from dragoman.text.word_forms import are_forms, count_forms
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("house", "houses"), ("rot", "roten"), ("Haus", "hauses"), ("maison", "Maisons"), ("a", "a"), ("чат", "чаты")],
+    [
+        ("house", "houses"),
+        ("rot", "roten"),
+        ("Haus", "hauses"),
+        ("maison", "Maisons"),
+        ("a", "a"),
+        ("чат", "чаты"),
+        ("Haus", "Häuser"),
+        ("Wand", "Wände"),
+    ],
 )
 def test_forms_begin_alike(one: str, other: str) -> None:
     assert are_forms(one, other)
     assert are_forms(other, one)
 
 
-@pytest.mark.parametrize(("one", "other"), [("go", "went"), ("der", "den"), ("interest", "international"), ("", "a")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("go", "went"), ("der", "den"), ("interest", "international"), ("", "a"), ("ISO", "isolé"), ("API", "apice")],
+)
 def test_other_words_do_not(one: str, other: str) -> None:
     assert not are_forms(one, other)
 

@@ -265,3 +265,13 @@ def test_r_drop_ends_where_a_run_is_too_slow_for_it(runs: Runs, monkeypatch: pyt
     assert trainer.progress.plan.decay_from  # the plan of the decay has kept it
     resumed, _ = runs.resumed("slow", schedule="wsd", warmup=1, r_drop_epochs=500.0, **choices)
     assert resumed.executor.options.r_drop == 0.0
+
+
+def test_the_time_of_a_validation_is_none_of_steps_for_r_drop(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 10 minutes there is time for 400 steps and more, although the first validation takes as long as 60 steps."""
+    make = by_clock(runs, monkeypatch, step=1.0, validation=60.0)
+    trainer, _, _ = make(max_minutes=10, validate_every=200, r_drop=1.0, r_drop_epochs=1.0)
+    epochs_of_step = 1 / len(trainer.batches.plan(0))
+    trainer.config = trainer.pacing.config = trainer.config.model_copy(update={"r_drop_epochs": 390 * epochs_of_step})
+    trainer.train()
+    assert trainer.progress.plan.r_drop_until is None

@@ -3,6 +3,8 @@
 They are special tokens, never found in text: who types "<similar>" gets its characters. Decoding leaves them out.
 """
 
+from collections.abc import Sequence
+
 import tokenizers
 
 from dragoman.errors import UsageError
@@ -15,12 +17,12 @@ TERM = "<term>"
 HINTS = SIMILAR, TERM
 
 
-def add(backend: tokenizers.Tokenizer) -> None:
-    """Add a token for each kind of hint. Raises `UsageError` if a symbol of the user is one of them."""
-    for hint in HINTS:
+def add(backend: tokenizers.Tokenizer, hints: Sequence[str]) -> None:
+    """Add these tokens, some of `HINTS`. Raises `UsageError` if a symbol of the user is one of them."""
+    for hint in hints:
         if backend.token_to_id(hint) is not None:
             raise UsageError(f"`tokenizer.symbols` has {hint!r}, which models that read hints add; leave it out.")
-    backend.add_special_tokens([*HINTS])
+    backend.add_special_tokens([*hints])
 
 
 def ids(backend: tokenizers.Tokenizer) -> dict[str, int]:

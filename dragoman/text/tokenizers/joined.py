@@ -25,11 +25,11 @@ def learn_joined(texts: Iterable[Sequence[str]], known: Iterable[str], *, most: 
     current = {word: word for word in counts}
     """Each word as it is spelled by now."""
     pairs: Counter[tuple[str, str]] = Counter()
-    where: dict[tuple[str, str], set[Word]] = defaultdict(set)
+    where: dict[tuple[str, str], dict[Word, None]] = defaultdict(dict)
     for word, count in counts.items():
         for pair in pairwise(word):
             pairs[pair] += count
-            where[pair].add(word)
+            where[pair][word] = None
     heap = [(-count, pair) for pair, count in pairs.items()]
     heapify(heap)
     joined: dict[str, Word] = {}
@@ -47,16 +47,18 @@ def learn_joined(texts: Iterable[Sequence[str]], known: Iterable[str], *, most: 
             continue
         taken.add(piece)
         joined[piece] = parts[piece] = parts[pair[0]] + parts[pair[1]]
-        for word in where.pop(pair):
+        changed: dict[tuple[str, str], None] = {}
+        for word in where.pop(pair, {}):
             before = current[word]
             after = current[word] = _merged(before, pair)
             for old in pairwise(before):
                 pairs[old] -= counts[word]
             for new in pairwise(after):
-                if new not in where:
-                    heappush(heap, (-counts[word], new))
                 pairs[new] += counts[word]
-                where[new].add(word)
+                where[new][word] = None
+                changed[new] = None
+        for new in changed:
+            heappush(heap, (-pairs[new], new))
     return joined
 
 

@@ -112,8 +112,9 @@ class PretrainedVocabulary:
     """Whether `begin` stands after each text and its end of sentence instead, as in NLLB's first tokenizer."""
     trimmed: bool = False
     """Whether pieces were dropped. One that is gone is spelled by the longest of those that are left."""
-    joined: dict[str, list[str]] = field(default_factory=dict)
-    """Pieces that were added, and those of the model of which each is made (`dragoman.text.tokenizers.joined`)."""
+    joined: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """By the tokens of languages, pieces that were added for texts of these, and those of the model of which each is
+    made (`dragoman.text.tokenizers.joined`)."""
 
 
 class PretrainedTokenizer(Tokenizer):
@@ -134,7 +135,8 @@ class PretrainedTokenizer(Tokenizer):
         end = self._ids[vocabulary.begin] if vocabulary.legacy and vocabulary.begin else self.special_ids.eos
         self.closing = self.special_ids._replace(eos=end)
         self._symbols = {}
-        self._longest = max(map(len, vocabulary.joined.values()), default=0)
+        self._joined = vocabulary.joined.get(vocabulary.begin or "", {})
+        self._longest = max(map(len, self._joined.values()), default=0)
         self._tags = frozenset(vocabulary.languages.values())
         self._without_text = frozenset([*vocabulary.special, *(self._ids[token] for token in self._tags)])
 
@@ -167,7 +169,7 @@ class PretrainedTokenizer(Tokenizer):
         ids_of_texts = []
         for begin, pieces in zip(begins, self._pieces.split(rests), strict=True):
             if self._longest:
-                pieces = with_joined(pieces, self.content.joined, self._longest)
+                pieces = with_joined(pieces, self._joined, self._longest)
             if self.content.trimmed:
                 pieces = [part for piece in pieces for part in longest_parts(piece, self._ids)]
             ids_of_texts.append([*begin, *[self._ids.get(piece, unknown) for piece in pieces], *end])
@@ -197,9 +199,14 @@ class PretrainedTokenizer(Tokenizer):
 
     def _own_pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces of the model that finds them: joined ones as their parts, and none without text."""
-        pieces, joined = self.content.pieces, self.content.joined
+        pieces, joined = self.content.pieces, self._joined_parts
         texts = [pieces[id_] for id_ in ids if id_ not in self._without_text]
         return [part for text in texts for part in joined.get(text, (text,))]
+
+    @cached_property
+    def _joined_parts(self) -> dict[str, list[str]]:
+        """The parts of the joined pieces of all languages."""
+        return {piece: parts for joined in self.content.joined.values() for piece, parts in joined.items()}
 
     def split(self, texts: Iterable[str]) -> list[list[str]]:
         """The pieces of texts as the model that finds them gives them, without any that were joined."""
@@ -273,10 +280,9 @@ class PretrainedTokenizer(Tokenizer):
             return "does not have a different text for each of its ids"
         if not all(isinstance(id_, int) and 0 <= id_ < len(pieces) for id_ in special):
             return "has special tokens that are not in its vocabulary"
-        joined = self.content.joined
-        if not isinstance(joined, dict) or not all(map(_spells, joined, joined.values())):
+        if not all(map(_spells, self._joined_parts, self._joined_parts.values())):
             return "has joined pieces that are not made of others"
-        if not joined.keys() <= self._ids.keys():
+        if not self._joined_parts.keys() <= self._ids.keys():
             return "has joined pieces that are not in its vocabulary"
         if self.content.begin is not None and self.content.begin not in self.content.languages.values():
             return "begins texts with what is no token of a language"

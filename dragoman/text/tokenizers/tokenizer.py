@@ -136,10 +136,10 @@ class Tokenizer:
         target_tokens.add(backend, languages)
         return Tokenizer(backend)
 
-    def with_hints(self) -> "Tokenizer":
-        """The same tokenizer with one more token for each kind of hint."""
+    def with_hints(self, hints: Sequence[str]) -> "Tokenizer":
+        """The same tokenizer with one more token for each of these kinds of hints."""
         backend = self.backend_copy()
-        hint_tokens.add(backend)
+        hint_tokens.add(backend, hints)
         return Tokenizer(backend)
 
     @cached_property
