@@ -73,7 +73,8 @@ def main() -> None:
                 for same in (False, True):
                     rows = [row for row, case in enumerate(cases) if (case.form == case.term) == same]
                     cells += scores([cases[row] for row in rows], [texts[row] for row in rows])
-                print(f"| {model.name} | {name} | {' | '.join(cells)} | {by_itself:.3f} |", flush=True)
+                found = f"{by_itself:.3f}" if options else ""
+                print(f"| {model.name} | {name} | {' | '.join(cells)} | {found} |", flush=True)
 
 
 def term_cases(train: list[list[str]], test: list[list[str]]) -> list[TermCase]:
@@ -82,7 +83,8 @@ def term_cases(train: list[list[str]], test: list[list[str]]) -> list[TermCase]:
     source, target = map(numbered, words)
     links: Counter[tuple[str, str]] = Counter()
     aligned: dict[int, np.ndarray] = {}
-    for row, positions in align(source, target, seed=1):
+    for row, found in align(source, target, seed=1):
+        positions = np.where((found >= 0) & (found < len(words[0][row])), found, NONE)
         aligned[row] = positions
         for place, position in enumerate(positions.tolist()):
             if position != NONE:

@@ -11,7 +11,7 @@ from torch import nn
 
 from dragoman.config.training import TrainingConfig
 from dragoman.training import muon
-from dragoman.training.muon import Muon, orthogonal
+from dragoman.training.muon import NEWTON_SCHULZ, POLYNOMIALS, Muon, orthogonal
 from dragoman.training.optimizer import MOMENTS, build_optimizer
 from tests.model.variants import build
 
@@ -163,12 +163,12 @@ SHAPES = [(7, 7), (7, 7), (13, 5), (5, 13)]
 def test_muon_steps_as_that_of_torch_does_in_the_precision_of_the_processor(native, precision, monkeypatch):
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: native)
     multiplied = set()
-    monkeypatch.setattr(muon, "orthogonal", lambda steps: multiplied.add(steps.dtype) or orthogonal(steps))
+    monkeypatch.setattr(muon, "orthogonal", lambda steps, by: multiplied.add(steps.dtype) or orthogonal(steps, by))
     torch.manual_seed(67)
     ours = [nn.Parameter(torch.randn(shape)) for shape in SHAPES]
     theirs = [nn.Parameter(weight.detach().clone()) for weight in ours]
     optimizers = [
-        Muon(ours, weight_decay=0.1),
+        Muon(ours, weight_decay=0.1, polynomials=NEWTON_SCHULZ),
         torch.optim.Muon(theirs, lr=0.0, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
     ]
     for rate in (0.1, 0.03, 0.01):
@@ -190,6 +190,18 @@ def test_an_orthogonal_step_goes_as_far_in_every_direction(shape: tuple[int, ...
     torch.manual_seed(71)
     found = torch.linalg.svdvals(orthogonal(torch.randn(shape).to(precision)).float())
     assert 0.4 < found.min() <= found.max() < 1.4
+
+
+@pytest.mark.parametrize(("polynomials", "error"), [(NEWTON_SCHULZ, 0.33), (POLYNOMIALS, 0.28)])
+def test_singular_values_come_near_1(polynomials: list[tuple[float, float, float]], error: float):
+    """Of a hundredth of the norm and more; smaller ones grow, and none grows beyond."""
+    values = torch.logspace(-4, 0, 2000, dtype=torch.float64)
+    found = values
+    for a, b, c in polynomials:
+        found = a * found + b * found**3 + c * found**5
+    assert (found[values >= 0.01] - 1).abs().max() < error
+    assert (found > values).all() or found.max() < 1 + error
+    assert found.min() > 0
 
 
 def test_muon_is_for_matrices_of_the_layers_and_adamw_for_the_rest():
