@@ -409,7 +409,8 @@ DECISIONS = (
         "training.r_drop_epochs",
         when=_chose_r_drop_by_minutes,
         value=lambda _: R_DROP_EPOCHS,
-        reason="A run that turns out slower than measured does better without it (*R-Drop that ends*).",
+        reason="In fewer epochs it costs more than it brings, as in a run that turns out slower than measured "
+        "(*R-Drop*).",
     ),
     Decision(
         "model.dropout",

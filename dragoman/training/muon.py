@@ -12,7 +12,7 @@ from dragoman.system.ranks import sharded_like, unsharded
 Polynomials = Sequence[tuple[float, float, float]]
 """Coefficients (a, b, c) of polynomials a x + b x^3 + c x^5, which are applied one after another."""
 NEWTON_SCHULZ: Polynomials = [(3.4445, -4.7750, 2.0315)] * 5
-"""Those of Muon's authors, which bring singular values from 0.01 to 1 into 0.68 to 1.14."""
+"""The polynomials of Muon's authors, which bring singular values from 0.01 to 1 into 0.68 to 1.14."""
 POLYNOMIALS: Polynomials = [
     (8.0934, -23.6205, 17.4462),
     (3.6366, -2.7219, 0.5365),

@@ -33,4 +33,4 @@ def test_similarity_is_the_share_that_is_not_edited(one: list[int], other: list[
 
 
 def test_words_can_be_compared() -> None:
-    assert Compared(list("the red")).similarity(list("the green")) == 1 - 4 / 9
+    assert Compared(list("the red")).similarity(list("the green")) == 1 - 3 / 9
