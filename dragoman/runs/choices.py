@@ -281,7 +281,8 @@ def _uses_muon(situation: Situation) -> bool:
 
 
 def _learning_rate(situation: Situation) -> float:
-    rate = 2e-3 * (128 / situation.width) ** 0.75 * (4 if _uses_muon(situation) else 1)
+    is_faster = _uses_muon(situation) or situation.config.finetune.lora > 0
+    rate = 2e-3 * (128 / situation.width) ** 0.75 * (4 if is_faster else 1)
     if situation.base and situation.base.is_pretrained:  # on far more pairs than ours
         rate *= GENTLE
     if setting(situation.given, "training.max_tokens") is None:
@@ -390,8 +391,8 @@ DECISIONS = (
         "training.learning_rate",
         when=_always,
         value=_learning_rate,
-        reason="Smaller for wider models: Adam's for the width 512 is the paper's, and four times as much suits Muon. "
-        "Larger with larger batches. A quarter for pretrained models of others (*Adapting a model*).",
+        reason="Smaller for wider models: Adam's for the width 512 is the paper's, and four times as much suits Muon and "
+        "LoRA. Larger with larger batches. A quarter for pretrained models of others (*Adapting a model*).",
     ),
     Decision(
         "training.typos",
