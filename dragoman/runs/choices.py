@@ -391,8 +391,8 @@ DECISIONS = (
         "training.learning_rate",
         when=_always,
         value=_learning_rate,
-        reason="Smaller for wider models: Adam's for the width 512 is the paper's, and four times as much suits Muon and "
-        "LoRA. Larger with larger batches. A quarter for pretrained models of others (*Adapting a model*).",
+        reason="Smaller for wider models: Adam's for the width 512 is the paper's, and four times as much suits Muon "
+        "and LoRA. Larger with larger batches. A quarter for pretrained models of others (*Adapting a model*).",
     ),
     Decision(
         "training.typos",
