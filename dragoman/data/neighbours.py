@@ -13,10 +13,8 @@ import numpy as np
 from dragoman.data.batching import Sentences
 from dragoman.engine.shapes import Float, Int
 from dragoman.system.processes import map_on_cores
-from dragoman.text.edit_distance import Compared
+from dragoman.text.edit_distance import LEAST_SIMILAR, Compared
 
-LEAST_SIMILAR = 0.5
-"""Similarity from which a pair is a neighbour."""
 NONE = -1
 """Index where a source has no neighbour."""
 MOST_PAIRS, MOST_TOKENS = 500_000, 8_000_000

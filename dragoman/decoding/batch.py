@@ -125,7 +125,7 @@ class BatchWork:
         self._slots = dict(zip(source_tokenizer.slots, target_tokenizer.slots, strict=False))
         """Slots of the target tokenizer by those of the source tokenizer."""
         # Kept for the next batch, with the banned tokens that were found so far.
-        self._forbidden_terms = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
+        self.forbidden_terms = lru_cache(maxsize=1)(partial(ForbiddenTerms, tokenizer=target_tokenizer))
 
     @cached_property
     def _placer(self) -> TermPlacer:
@@ -320,7 +320,7 @@ class BatchWork:
         """The bans on tokens that these sentences need."""
         bans: list[Ban] = []
         if config.forbid:
-            bans.append(self._forbidden_terms(tuple(config.forbid)))
+            bans.append(self.forbidden_terms(tuple(config.forbid)))
         if self.config.starts_with_padding:
             bans.append(Never(self.config.pad_id))
         if any(s.whole_characters for s in sentences):

@@ -15,7 +15,7 @@ from typing import TypeVar
 from dragoman.errors import DataError, ResourceError, UsageError, command_line
 from dragoman.storage.memory import Entry, Memory, is_memory
 from dragoman.text.characters import without_label
-from dragoman.text.edit_distance import Compared
+from dragoman.text.edit_distance import LEAST_SIMILAR, Compared
 from dragoman.text.language_codes import served_language
 from dragoman.text.preprocessing import Preprocessor
 from dragoman.text.tokenizers.hint_tokens import SIMILAR
@@ -23,8 +23,6 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 T = TypeVar("T")
 LOG = logging.getLogger("dragoman.memory")
-LEAST_SIMILAR = 0.5
-"""Similarity from which the translation of an entry is a hint."""
 MOST_HINTED = 255
 """Most tokens of a source with its hint: by default, models are trained on no more (`data.max_length`)."""
 REST = 10.0

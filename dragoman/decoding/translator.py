@@ -21,7 +21,7 @@ from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by
 from dragoman.decoding.confidence import features
 from dragoman.decoding.consensus import agreement
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.decoding.glossary import ForbiddenTerms, read_terms
+from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.recall import MOST_HINTED, Hint, Recall, recall_of
@@ -117,7 +117,7 @@ class Translator(metaclass=_HintsAtOurNames):
         self.path: Path | None = None
         """The folder that the model was loaded from."""
         self.recall: Recall | None = None
-        """Where sentences are looked up, if there is a translation memory."""
+        """Looks sentences up in a translation memory; None without one."""
         self._loading: dict[str, Any] = {}
         self._directory = replace(directory, model=None)  # its arrays may be gone by now
         self._work = BatchWork(self.engines, *directory.tokenizers)
@@ -303,7 +303,7 @@ class Translator(metaclass=_HintsAtOurNames):
             return target
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
         lacks = any(term.count(target) == 0 for term in glossary.terms(without_label(text)))
-        if lacks or (config.forbid and ForbiddenTerms(config.forbid, self.target_tokenizer).first_in(target)):
+        if lacks or (config.forbid and self._work.forbidden_terms(tuple(config.forbid)).first_in(target)):
             return None
         return target
 

@@ -6,6 +6,9 @@ takes a dozen operations, however long the other sequence is.
 
 from collections.abc import Hashable, Sequence
 
+LEAST_SIMILAR = 0.5
+"""Similarity from which the translation of a sentence helps with another one, in training and in translating."""
+
 
 class Compared:
     """A sequence that others are compared with."""

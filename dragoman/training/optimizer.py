@@ -1,6 +1,7 @@
 """Builds optimizers by name, and stores and restores their state."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -31,12 +32,9 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, lora: int = 0) 
     With `lora`, the rank of the changes that are learnt, these are of the matrices inside the layers, instead of what
     `config.optimizer` says, and AdamW is for what else is trained.
     """
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0.0},
-    ]
     if lora:
         return _low_rank(model, config, rank=lora)
+    groups = _groups(model.parameters(), config.weight_decay)
     if config.optimizer == "rmsprop":
         return eager(torch.optim.RMSprop)(groups, lr=0.0, alpha=config.betas[1], eps=config.eps)
     if config.optimizer == "sgd":
@@ -53,20 +51,25 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, lora: int = 0) 
     return eager(optimizer)(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
 
 
+def _groups(weights: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Weights in two groups: tables and matrices, which decay, and norms and biases, which do not."""
+    weights = list(weights)
+    return [
+        {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": weight_decay},
+        {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
+    ]
+
+
 def _low_rank(model: nn.Module, config: TrainingConfig, *, rank: int) -> torch.optim.Optimizer:
     """LoRA for the matrices inside the layers, and AdamW for other weights that are not frozen."""
     matrices = [cast(nn.Parameter, linear.weight) for linear in linear_maps(model) if linear.weight.requires_grad]
     matrix_ids = set(map(id, matrices))
     others = [p for p in model.parameters() if p.requires_grad and id(p) not in matrix_ids]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in others if p.dim() > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in others if p.dim() <= 1], "weight_decay": 0.0},
-    ]
     low_rank = eager(LowRank)(matrices, rank=rank, betas=config.betas, eps=config.eps)
     if not others:
         return low_rank
     adamw = eager(torch.optim.AdamW)(
-        [group for group in groups if group["params"]], lr=0.0, betas=config.betas, eps=config.eps, fused=True
+        _groups(others, config.weight_decay), lr=0.0, betas=config.betas, eps=config.eps, fused=True
     )
     return eager(CombinedOptimizer)(low_rank, adamw)
 

@@ -256,9 +256,6 @@ class Trainer:
             self.load_state_dict(*latest)
         if progress.plan.decay_from is not None and admits_more(self.config, progress.plan):
             self._take_back_decay(progress.plan.decay_from)
-            # Whether there is time for R-Drop is seen anew.
-            progress.plan.r_drop_until = None
-            self._follow_plan()
         self._warn(*remember_machine(progress, self.precision, self.ranks.size))
 
     def _take_back_decay(self, step_before: int) -> None:
@@ -271,7 +268,8 @@ class Trainer:
             self.load_state_dict(tensors, state | lasting | {"stale": 0})
         except DataError as error:
             self._warn(f"The decay cannot be taken back: {error}")
-        progress.plan = Plan(validate_every, r_drop_until=progress.plan.r_drop_until)
+        progress.plan = Plan(validate_every)  # whether there is time for R-Drop is seen anew, too
+        self._follow_plan()
 
     @torch.no_grad()
     def validate(self) -> tuple[Transformer, Validation]:

@@ -13,7 +13,7 @@ from dragoman.data.neighbours import NONE, find_neighbours
 from dragoman.data.preparation import NEIGHBOURS, PreparedData, prepare, relate_pairs
 from dragoman.data.terms import TermStore, WordForms
 from dragoman.errors import UsageError
-from dragoman.text.edit_distance import Compared
+from dragoman.text.edit_distance import LEAST_SIMILAR, Compared
 from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.word_forms import are_forms
@@ -41,10 +41,10 @@ def test_each_source_has_the_most_similar_other_one() -> None:
         others = [Compared(rows[row]).similarity(other) if other != rows[row] else 0.0 for other in rows]
         if index == NONE:
             assert similarity == 0
-            best_of_all += max(others) < neighbours.LEAST_SIMILAR
+            best_of_all += max(others) < LEAST_SIMILAR
         else:
             assert others[index] == pytest.approx(similarity)
-            assert similarity >= neighbours.LEAST_SIMILAR
+            assert similarity >= LEAST_SIMILAR
             best_of_all += others[index] == max(others)
     # Candidates are those with rare tokens in common, so a few of the best may be missed.
     assert best_of_all > 0.97 * len(rows)
