@@ -21,13 +21,17 @@ POLYNOMIALS: Polynomials = [
 """For singular values from 0.01 to 1, which come into 0.73 to 1.27: each is the one of its degree that differs least
 from 1 on the interval which those before it leave ("Polar Express", Amsel et al. 2025, 2505.16932). They were found by
 linear programming. Three of them do what five steps of Newton and Schulz do (docs/trials.md)."""
+AT_ONCE = 2**20
+"""Weights of the matrices that are made orthogonal at once on a CPU: some 4 MB, which its cache holds."""
+LONG = 2
+"""Matrices at least so many times as long as high are made orthogonal by their squares, which takes fewer products."""
 
 
 class Muon(torch.optim.Optimizer):
     """Momentum made orthogonal (Jordan et al. 2024), with steps of the length of Adam's (Liu et al. 2025, 2502.16982).
 
-    As `torch.optim.Muon` does, but with other polynomials, and all matrices of a shape at once, which is ten times as
-    fast for small ones.
+    As `torch.optim.Muon` does, but with other polynomials, and several matrices of a shape at once, which is ten times
+    as fast for small ones.
     """
 
     def __init__(
@@ -49,13 +53,14 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     shapes.setdefault(weight.shape, []).append(weight)
             for shape, weights in shapes.items():
-                precision = choose_precision("auto", weights[0].device)
-                # One matrix after the other, so that the tensors in between are still in the cache.
-                steps = torch.stack([self._averaged(weight, group["momentum"]).to(precision) for weight in weights])
                 length = 0.2 * math.sqrt(max(shape)) * group["lr"]
-                for weight, step in zip(weights, orthogonal(steps, self.polynomials), strict=True):
-                    weight.mul_(1 - group["lr"] * group["weight_decay"])
-                    weight.sub_(sharded_like(step, weight), alpha=length)
+                for some in _in_parts(weights):
+                    precision = choose_precision("auto", some[0].device)
+                    # One matrix after the other, so that the tensors in between are still in the cache.
+                    steps = torch.stack([self._averaged(weight, group["momentum"]).to(precision) for weight in some])
+                    for weight, step in zip(some, orthogonal(steps, self.polynomials), strict=True):
+                        weight.mul_(1 - group["lr"] * group["weight_decay"])
+                        weight.sub_(sharded_like(step, weight), alpha=length)
 
     def _averaged(self, weight: Tensor, momentum: float) -> Tensor:
         """The gradient, mixed with the moving average of those before it (Nesterov momentum)."""
@@ -65,19 +70,51 @@ class Muon(torch.optim.Optimizer):
         return unsharded(weight.grad.lerp(moment, momentum))
 
 
+def _in_parts(weights: list[Tensor]) -> list[list[Tensor]]:
+    """Matrices of one shape in groups that are multiplied at once: as many as the cache holds, or all on a GPU."""
+    if weights[0].device.type != "cpu":
+        return [weights]
+    count = max(1, AT_ONCE // weights[0].numel())
+    return [weights[start : start + count] for start in range(0, len(weights), count)]
+
+
 def orthogonal(matrices: Tensor, polynomials: Polynomials = POLYNOMIALS) -> Tensor:
     """Approximates U V^T of each matrix U S V^T: `polynomials` of it bring its singular values near 1.
 
     bfloat16 is precise enough for them.
     """
-    tall = matrices.size(1) > matrices.size(2)
-    wide = matrices.mT if tall else matrices
+    is_tall = matrices.size(1) > matrices.size(2)
+    wide = matrices.mT if is_tall else matrices
     wide = wide / wide.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    is_long = wide.size(2) >= LONG * wide.size(1)
+    wide = _by_squares(wide, polynomials) if is_long else _step_by_step(wide, polynomials)
+    return wide.mT if is_tall else wide
+
+
+def _step_by_step(wide: Tensor, polynomials: Polynomials) -> Tensor:
+    """X becomes a X + b (X X^T) X + c (X X^T)^2 X, for each polynomial."""
     for a, b, c in polynomials:
         square = wide @ wide.mT
         polynomial = torch.baddbmm(square, square, square, beta=b, alpha=c)
         wide = torch.baddbmm(wide, polynomial, wide, beta=a)
-    return wide.mT if tall else wide
+    return wide
+
+
+def _by_squares(wide: Tensor, polynomials: Polynomials) -> Tensor:
+    """The same for long matrices, with two long products in all instead of two for each polynomial.
+
+    Each polynomial multiplies X by F = a + b S + c S^2 with S = X X^T, so the next square is F S F. Only the product of
+    all F is multiplied by X.
+    """
+    square = wide @ wide.mT
+    product = torch.eye(wide.size(1), dtype=wide.dtype, device=wide.device).expand_as(square)
+    for index, (a, b, c) in enumerate(polynomials):
+        polynomial = torch.baddbmm(square, square, square, beta=b, alpha=c)
+        product = torch.baddbmm(product, polynomial, product, beta=a)
+        if index + 1 < len(polynomials):
+            half = torch.baddbmm(square, polynomial, square, beta=a)
+            square = torch.baddbmm(half, half, polynomial, beta=a)
+    return product @ wide
 
 
 class CombinedOptimizer(torch.optim.Optimizer):

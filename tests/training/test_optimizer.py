@@ -192,6 +192,31 @@ def test_an_orthogonal_step_goes_as_far_in_every_direction(shape: tuple[int, ...
     assert 0.4 < found.min() <= found.max() < 1.4
 
 
+@pytest.mark.parametrize("polynomials", [NEWTON_SCHULZ, POLYNOMIALS], ids=["Newton-Schulz", "ours"])
+def test_long_matrices_become_orthogonal_by_their_squares_as_others_do_step_by_step(polynomials, monkeypatch):
+    torch.manual_seed(97)
+    matrices = torch.randn(3, 8, 8 * muon.LONG, dtype=torch.float64)
+    by_squares = orthogonal(matrices, polynomials)
+    monkeypatch.setattr(muon, "LONG", 100)
+    torch.testing.assert_close(by_squares, orthogonal(matrices, polynomials), rtol=0, atol=1e-12)
+
+
+def test_a_muon_step_is_the_same_however_many_matrices_are_multiplied_at_once(monkeypatch):
+    results = []
+    for at_once in (muon.AT_ONCE, 100, 1):
+        monkeypatch.setattr(muon, "AT_ONCE", at_once)
+        torch.manual_seed(101)
+        weights = [nn.Parameter(torch.randn(5, 9)) for _ in range(7)]
+        optimizer = Muon(weights)
+        optimizer.param_groups[0]["lr"] = 0.1
+        for weight in weights:
+            weight.grad = torch.randn_like(weight)
+        optimizer.step()
+        results.append(torch.stack(weights).detach())
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(("polynomials", "error"), [(NEWTON_SCHULZ, 0.33), (POLYNOMIALS, 0.28)])
 def test_singular_values_come_near_1(polynomials: list[tuple[float, float, float]], error: float):
     """Of a hundredth of the norm and more; smaller ones grow, and none grows beyond."""
