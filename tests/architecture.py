@@ -77,7 +77,6 @@ PARSES = {
     "dragoman.storage.checkpoints": "its manifest, and what that vouches for",
     "dragoman.storage.metrics_log": "events; what is none is left out",
     "dragoman.storage.mirror": "lists whose names are their hashes",
-    "dragoman.storage.model_directory": "the header that it is about to write",
     "dragoman.storage.validate": "config.json, whose checksum is in the weights",
     "dragoman.storage.weights_file": "the header of weights, checked at once",
     "dragoman.runs.prepared": "what it has written itself a line before",

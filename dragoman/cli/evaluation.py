@@ -66,6 +66,7 @@ def evaluate(
     source: options.From = None,
     target: options.To = None,
     ensemble: Ensemble = None,
+    adapter: options.Adapter = None,
     precision: options.Precision = "auto",
     workers: Workers = None,
 ) -> None:
@@ -83,15 +84,19 @@ def evaluate(
     if not rest:
         raise UsageError(f"Missing argument '{PAIRS.metavar}'; see `dragoman evaluate --help`.")
     names = [*models, *map(str, outputs or ())]
-    if (len(names) > 1 or outputs) and (ensemble or output or examples or variants or memory):
+    if (len(names) > 1 or outputs) and (ensemble or output or examples or variants or memory or adapter):
         raise UsageError(
-            "--ensemble, --output, --examples, --variants and --memory are for a single model; evaluate it alone for "
-            "them."
+            "--ensemble, --output, --examples, --variants, --memory and --adapter are for a single model; evaluate it "
+            "alone for them."
         )
     if memory:
         from dragoman.decoding.recall import refuse_no_memory
 
         refuse_no_memory(memory)
+    if adapter:
+        from dragoman.storage.adapter import check_adapter
+
+        check_adapter(adapter)
     if len(set(map(os.path.realpath, names))) < len(names):
         raise UsageError("A system is given twice; leave one of the two out.")
     if comet:
@@ -120,7 +125,7 @@ def evaluate(
         for name, search, bitext in zip(models, searches, bitexts, strict=False):
             same_pairs = pairs if bitext is bitexts[0] else _same_pairs(name, bitext, pairs)
             evaluation = evaluate_pairs(
-                load_models([name, *(ensemble or ())], languages=wanted),
+                load_models([name, *(ensemble or ())], languages=wanted, adapter=adapter),
                 same_pairs,
                 search=search,
                 precision=precision,

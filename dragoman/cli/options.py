@@ -128,6 +128,10 @@ Remembered = Annotated[
     Path | None,
     File("--memory", help="Translation memory, as `data memory` writes it, whose translations are reused."),
 ]
+Adapter = Annotated[
+    Path | None,
+    Option(metavar="PATH", help="The adapter of a run with finetune.lora, or its folder, to translate with."),
+]
 Precision = Annotated[
     str, Option(**PRECISIONS, help="Precision of matrix products; auto is the fastest that the hardware supports.")
 ]

@@ -56,6 +56,7 @@ def serve(
             "translate, but not correct.",
         ),
     ] = None,
+    adapter: options.Adapter = None,
     precision: options.Precision = "auto",
     workers: options.Workers = None,
 ) -> None:
@@ -67,6 +68,12 @@ def serve(
     named = [_path_and_languages(model) for model in models]
     for path, _ in named:
         check_model(path)
+    if adapter:
+        if len(named) > 1:
+            raise UsageError("--adapter belongs to a single model; serve it alone.")
+        from dragoman.storage.adapter import check_adapter
+
+        check_adapter(adapter)
     read_keys = _read_keys(keys) if keys else []
     configs = [check_decoding(path, context.settings) for path, _ in named]
     from dragoman.system.optional import load
@@ -100,12 +107,17 @@ def serve(
         inspector.start()
         with display.status("Loading"):
             for (path, languages), config in zip(named, configs, strict=True):
-                state = model_state(path)  # as it is before the model is read
-                keywords = {"precision": precision, "workers": workers or available_workers(), "languages": languages}
+                state = model_state(path, adapter)  # as it is before the model is read
+                keywords = {
+                    "precision": precision,
+                    "workers": workers or available_workers(),
+                    "languages": languages,
+                    "adapter": adapter,
+                }
                 translator = opened.enter_context(queue.call_first(partial(_load, queue, path, config, **keywords)))
                 for direction in translator.in_each_direction():
                     translators.append(direction)
-                    inspected[languages_of(direction)] = InspectedModel(path, direction.languages, state)
+                    inspected[languages_of(direction)] = InspectedModel(path, direction.languages, state, adapter)
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
         server = Server(
             translators, keys=read_keys, memory=remembered, inspector=inspector, queue=queue, background=background

@@ -50,6 +50,7 @@ def translate(
     glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
     forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
     memory: options.Remembered = None,
+    adapter: options.Adapter = None,
     source: options.From = None,
     target: options.To = None,
     ensemble: Ensemble = None,
@@ -86,7 +87,7 @@ def translate(
             check_document(document, output_file, [text, input_file])
         else:
             check_input(text, input_file)
-    check_output(output_file, read=(input_file, document, glossary, forbid, memory))
+    check_output(output_file, read=(input_file, document, glossary, forbid, memory, adapter))
     terms: dict[str, Any] = {}
     if glossary:
         terms["glossary"] = read_glossary(glossary)
@@ -99,6 +100,10 @@ def translate(
         from dragoman.decoding.recall import refuse_no_memory
 
         refuse_no_memory(memory)
+    if adapter:
+        from dragoman.storage.adapter import check_adapter
+
+        check_adapter(adapter)
     load = _loader(
         model,
         (source, target),
@@ -106,6 +111,7 @@ def translate(
         workers=1 if text else workers,
         ensemble=ensemble,
         memory=memory,
+        adapter=adapter,
         note=context.display().note,
     )
     if to_folder:
@@ -125,6 +131,7 @@ def _loader(
     workers: int | None,
     ensemble: list[Path] | None,
     memory: Path | None = None,
+    adapter: Path | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> Callable[[], "Translator"]:
     """Function that loads the translator. It calls `note` if the model uses a part of the memory alone."""
@@ -144,6 +151,7 @@ def _loader(
                 workers=workers or available_workers(),
                 ensemble=ensemble or (),
                 memory=memory,
+                adapter=adapter,
             )
             if memory and SIMILAR not in translator.source_tokenizer.hints:
                 note(

@@ -1,6 +1,7 @@
 """Several engines of one vocabulary as one: the mean of their probabilities, step by step or of given targets."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,7 +10,7 @@ import numpy as np
 from dragoman.engine.engine import Engine, SourceIds, Stepper, TargetIds
 from dragoman.engine.log_probs import LogProbs
 from dragoman.engine.shapes import Float, Int
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.storage.directory import Directory
 
 D = TypeVar("D", bound=Directory[Any])
@@ -53,14 +54,19 @@ def label_log_probs(
 
 def load_ensemble(
     paths: Sequence[str | Path],
-    load: Callable[[Path], D],
+    load: Callable[..., D],
     *,
     languages: tuple[str | None, str | None] = (None, None),
+    adapter: Path | None = None,
 ) -> list[D]:
     """One model directory, or several that can translate together, for these languages; None means the model's own.
 
-    `load` reads each. Raises `DataError` if they cannot, and `UsageError` for languages that they do not know.
+    `load` reads each, and an adapter with it. Raises `DataError` if they cannot, and `UsageError` for languages that
+    they do not know, or for an adapter of several models.
     """
+    if adapter and len(paths) > 1:
+        raise UsageError("An adapter belongs to a single model; leave it out, or the ensemble.")
+    load = partial(load, adapter=adapter) if adapter else load
     loaded = [load(Path(path)).speaking(*languages) for path in paths]
     for path, other in zip(paths[1:], loaded[1:], strict=True):
         if any(

@@ -116,6 +116,8 @@ class Translator(metaclass=_HintsAtOurNames):
         self.precision = self.engines[0].precision
         self.path: Path | None = None
         """The folder that the model was loaded from."""
+        self._described: Path | None = None
+        """The folder whose confidence and sketch belong to the weights; None if no folder has these."""
         self.recall: Recall | None = None
         """Looks sentences up in a translation memory; None without one."""
         self._loading: dict[str, Any] = {}
@@ -144,6 +146,7 @@ class Translator(metaclass=_HintsAtOurNames):
         ensemble: Sequence[File] = (),
         languages: tuple[str | None, str | None] = (None, None),
         memory: File | None = None,
+        adapter: File | None = None,
     ) -> Self:
         """Load the translator in a folder, or several in `ensemble` with it, whose probabilities are averaged.
 
@@ -153,26 +156,30 @@ class Translator(metaclass=_HintsAtOurNames):
         needs torch, in processes that this one forks. `close` ends them, and so does a `with` block. A model of many
         languages needs to know `languages`, source and target, unless its folder says them. `memory` is a translation
         memory, as `dragoman data memory` writes it: what it has is not translated again, and a model that was trained
-        with `--fuzzy` reuses the translations of similar sentences.
+        with `--fuzzy` reuses the translations of similar sentences. `adapter` is that of a run with `finetune.lora`, or
+        its folder: its changes are added to the weights of the model that it adapted.
 
-        Raises `DataError` if the folder holds no whole model, or has other tokenizers than the first of an ensemble, or
-        if the memory is none, and `UsageError` for languages that the model does not have, or a device that is not
-        there.
+        Raises `DataError` if the folder holds no whole model, or has other tokenizers than the first of an ensemble, if
+        the memory is none, or if the adapter belongs to another model, and `UsageError` for languages that the model
+        does not have, or a device that is not there.
         """
         if isinstance(ensemble, str | PathLike):
             raise UsageError("`ensemble` is a single path; write [path].")
         others = [Path(other) for other in ensemble]
         languages = checked_languages(languages)
         name = device_name(device)
-        loaded = load_ensemble([Path(path), *others], _loader(name), languages=languages)
+        changes = None if adapter is None else Path(adapter)
+        loaded = load_ensemble([Path(path), *others], _loader(name), languages=languages, adapter=changes)
         translator = cls(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers)
         translator.path = Path(path)
+        translator._described = translator.path if changes is None else changes if changes.is_dir() else None
         translator._loading = {
             "device": device,
             "precision": precision,
             "workers": workers,
             "ensemble": others,
             "memory": memory,
+            "adapter": adapter,
         }
         if memory is not None:
             if translator.directions and not translator.languages[1]:
@@ -511,12 +518,12 @@ class Translator(metaclass=_HintsAtOurNames):
     @cached_property
     def has_confidence(self) -> bool:
         """Whether the folder of this translator has a calibrated confidence."""
-        return self.path is not None and read_confidence(self.path) is not None
+        return self._described is not None and read_confidence(self._described) is not None
 
     @cached_property
     def _confidence(self) -> ConfidenceModel:
         """The confidence model of the folder. Raises `UsageError` if it has none."""
-        confidence = read_confidence(self.path) if self.path else None
+        confidence = read_confidence(self._described) if self._described else None
         if confidence is None:
             raise UsageError(
                 f"{self.path or 'This model'} has no calibrated confidence; calibrate it on pairs that it was not "
@@ -526,7 +533,7 @@ class Translator(metaclass=_HintsAtOurNames):
 
     @cached_property
     def _sketch(self) -> Sketch | None:
-        return read_sketch(self.path) if self.path else None
+        return read_sketch(self._described) if self._described else None
 
     def _translation(self, candidate: _Candidate, alignment: Alignment | None) -> Translation:
         hypothesis = candidate.hypothesis
@@ -669,7 +676,7 @@ class Translator(metaclass=_HintsAtOurNames):
         return [results[index] for index in range(len(items))]
 
 
-def _loader(device: str) -> Callable[[Path], Directory]:
+def _loader(device: str) -> Callable[..., Directory]:
     """Function that reads a model directory for a device: as arrays for a CPU."""
     if device == "cpu":
         return ArrayDirectory.load

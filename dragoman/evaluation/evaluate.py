@@ -103,10 +103,14 @@ class Evaluation:
 
 
 def load_models(
-    paths: Sequence[str | Path], *, languages: tuple[str | None, str | None] = (None, None)
+    paths: Sequence[str | Path],
+    *,
+    languages: tuple[str | None, str | None] = (None, None),
+    adapter: Path | None = None,
 ) -> list[ModelDirectory]:
     """Models in torch, on a GPU if there is one, that can translate together, see `load_ensemble`."""
-    return load_ensemble(paths, partial(ModelDirectory.load, device=choose_device()), languages=languages)
+    load = partial(ModelDirectory.load, device=choose_device())
+    return load_ensemble(paths, load, languages=languages, adapter=adapter)
 
 
 def evaluate_pairs(

@@ -17,7 +17,9 @@ from dragoman.evaluation.remarks import Training, with_remarks
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
 from dragoman.metrics import MAIN
 from dragoman.runs.outlook import gain_of_minutes, outlook
+from dragoman.storage.adapter import ADAPTER, write_adapter
 from dragoman.storage.beside import read_sketch, write_confidence, write_sketch
+from dragoman.storage.directory import ArrayDirectory
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
@@ -153,6 +155,10 @@ def describe(
         # A resumed run may have other settings than the one that kept the model.
         if decoding_defaults(directory.path) != config.decoding.model_copy(update={"max_tokens": None}):
             replace(ModelDirectory.load(directory.path), decoding=config.decoding).save(directory.path)
+    if config.finetune.lora and config.finetune.adapts and not config.finetune.new_language:
+        with described("The adapter"):
+            base, adapted = (ArrayDirectory.load(path).model.weights for path in (directory.base, directory.path))
+            write_adapter(directory.path / ADAPTER, base, adapted, rank=config.finetune.lora)
     sketch = _sketch(directory, config, data)
     with described("The sketch of the training pairs"):
         if sketch:

@@ -13,6 +13,7 @@ from dragoman.decoding.translation import Translation
 from dragoman.errors import DragomanError, ResourceError
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import LOG
+from dragoman.storage.adapter import adapter_path
 from dragoman.storage.validate import file_state
 from dragoman.system.helpers import Ask, HelperDied, Helpers, Job
 from dragoman.system.optional import require
@@ -60,15 +61,17 @@ class InspectedModel:
     """Codes of the languages, which a model for several pairs needs."""
     state: State | None = None
     """State of the files that the server translates with; by default, as they are now."""
+    adapter: Path | None = None
+    """The adapter that the server translates with."""
 
     def __post_init__(self) -> None:
         if self.state is None:
-            object.__setattr__(self, "state", model_state(self.path))
+            object.__setattr__(self, "state", model_state(self.path, self.adapter))
 
     @property
     def model(self) -> Any:
         """The model. Raises `ModelChanged` if its files have changed since the server loaded them."""
-        return _loaded(self.path, self.state).speaking(*self.languages)
+        return _loaded(self.path, self.state, self.adapter).speaking(*self.languages)
 
     def words(self, sentence: str, translation: str) -> list[Any]:
         """The words of a translation, with their probabilities (`dragoman.report.WordProbability`)."""
@@ -93,22 +96,26 @@ class ModelChanged(ResourceError):
     """The files of a model have changed since the server loaded them."""
 
 
-def model_state(path: Path) -> State:
+def model_state(path: Path, adapter: Path | None = None) -> State:
     """State of the files that make a model; others beside them, such as notes, may change."""
-    return frozenset(file for file in file_state(path) if file[0].endswith((".json", ".safetensors")))
+    files = {file for file in file_state(path) if file[0].endswith((".json", ".safetensors"))}
+    if adapter:
+        file = adapter_path(adapter)
+        files |= {state for state in file_state(file.parent) if state[0] == file.name}
+    return frozenset(files)
 
 
 @cache
-def _loaded(path: Path, state: State) -> Any:
+def _loaded(path: Path, state: State, adapter: Path | None) -> Any:
     """A model in torch for all of its languages. Raises `ModelChanged` if its files have another state."""
     from dragoman.storage.model_directory import ModelDirectory
 
     try:
-        loaded = ModelDirectory.load(path, device="cpu")
+        loaded = ModelDirectory.load(path, adapter=adapter, device="cpu")
     except (DragomanError, OSError) as error:
         LOG.error("A model cannot be loaded for inspection: %s", error)
         loaded = None
-    if loaded is None or model_state(path) != state:
+    if loaded is None or model_state(path, adapter) != state:
         raise ModelChanged(
             "The model's files have changed since the server started, so it cannot be looked into; start the server "
             "again."

@@ -17,6 +17,7 @@ from dragoman.config.decoding import DecodingConfig
 from dragoman.engine import parameters
 from dragoman.errors import DataError, UnverifiedModel, UsageError
 from dragoman.model.config import TransformerConfig
+from dragoman.storage.adapter import with_adapter
 from dragoman.storage.validate import (
     DIRECTIONS,
     INT8_BLEU,
@@ -142,15 +143,16 @@ class Directory(Generic[M]):
         return [copied.get(id_, piece) for id_, piece in zip(ids, tokenizer.pieces(ids), strict=True)], ids
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read a model directory. Raises `DataError` if it is missing, damaged, mixed or of another version.
+    def load(cls, path: Path, *, adapter: Path | None = None) -> Self:
+        """Read a model directory, with the changes of an adapter.
 
-        If a training replaces the files meanwhile, those of the old model or those of the new one are read.
+        Raises `DataError` if it is missing, damaged, mixed or of another version, or if the adapter belongs to another
+        model. If a training replaces the files meanwhile, those of the old model or those of the new one are read.
         """
         state = file_state(path)
         while True:
             try:
-                return cls._load(path)
+                return cls._load(path, adapter)
             except DataError:
                 time.sleep(REPLACING)
                 before, state = state, file_state(path)
@@ -158,7 +160,7 @@ class Directory(Generic[M]):
                     raise
 
     @classmethod
-    def _load(cls, path: Path) -> Self:
+    def _load(cls, path: Path, adapter: Path | None) -> Self:
         config, architecture = check_files(path)
         texts = TextFiles.read(path, config)
         stored_weights = read_weights(path / WEIGHTS)
@@ -171,6 +173,8 @@ class Directory(Generic[M]):
         decoding = decoding_defaults(path, config)
         weights = parameters.restored(stored_weights.arrays)
         parameters.check(architecture, weights, origin=path / WEIGHTS)
+        if adapter:
+            weights = with_adapter(weights, adapter)
         style = SourceStyle()
         if config[STYLE]:
             style = SourceStyle.from_json(texts.contents[config[STYLE]], path / config[STYLE])

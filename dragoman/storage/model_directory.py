@@ -15,7 +15,7 @@ from dragoman.engine import parameters
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.directory import Directory
 from dragoman.storage.validate import DIRECTIONS, FORMAT, INT8_BLEU, STYLE, WEIGHTS, config_checksum
-from dragoman.storage.weights_file import HEADER, SUMS, header_checksum
+from dragoman.storage.weights_file import sealed
 from dragoman.system.atomic import write_files
 from dragoman.system.ranks import sharded_like
 from dragoman.system.seals import checksum
@@ -64,12 +64,9 @@ class ModelDirectory(Directory[Transformer]):
         write_files({path / name: content for name, content in files.items()})
 
     @classmethod
-    def load(cls, path: Path, *, device: torch.device | str = "cpu") -> Self:
-        """Read a model directory. Raises `DataError` if it is missing, damaged, mixed or of another version.
-
-        If a training replaces the files meanwhile, those of the old model or those of the new one are read.
-        """
-        directory = super().load(path)
+    def load(cls, path: Path, *, adapter: Path | None = None, device: torch.device | str = "cpu") -> Self:
+        """As `Directory.load`, with the model on a device."""
+        directory = super().load(path, adapter=adapter)
         directory.model = directory.model.to(device)
         return directory
 
@@ -114,11 +111,7 @@ def weights_file(model: Transformer, sums: dict[str, str], *, int8: bool = False
     tensors = stored_tensors(dict(model.named_parameters()))
     if int8:
         tensors = _with_quantised_matrices(tensors)
-    content = memoryview(save(tensors))
-    begin = 8 + int.from_bytes(content[:8], "little")
-    header = header_checksum(json.loads(bytes(content[8:begin])))
-    sums = sums | {WEIGHTS: checksum(content[begin:]), HEADER: header}
-    return save(tensors, metadata={SUMS: json.dumps(sums)})
+    return sealed(tensors, save, sums, name=WEIGHTS)
 
 
 def _with_quantised_matrices(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

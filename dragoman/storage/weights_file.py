@@ -1,4 +1,4 @@
-"""Reads model.safetensors as arrays, and checks by its header that the file is whole.
+"""Seals files of weights, reads them as arrays, and checks by their header that they are whole.
 
 The file is read, not mapped: the bytes that were verified must be those that are used, even if somebody copies another
 model over the file meanwhile. The format: https://huggingface.co/docs/safetensors.
@@ -8,7 +8,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
@@ -86,6 +86,18 @@ def read_weights(path: Path) -> StoredWeights:
             total = checksum(content, total)
             arrays[entry.name] = _from_bfloat16(array) if entry.dtype == "BF16" else array
     return StoredWeights(arrays, total or checksum(b""), header.sums)
+
+
+def sealed(tensors: Mapping[str, Any], save: Callable[..., bytes], sums: Mapping[str, str], *, name: str) -> bytes:
+    """The content of the weights file `name`, with checksums of its tensors, of its header, and `sums`.
+
+    `save` is that of safetensors for these tensors.
+    """
+    content = memoryview(save(tensors))
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = header_checksum(json.loads(bytes(content[8:begin])))
+    own = {name: checksum(content[begin:]), HEADER: header}
+    return save(tensors, metadata={SUMS: json.dumps({**sums, **own})})
 
 
 def _from_bfloat16(halves: np.ndarray) -> np.ndarray:

@@ -376,6 +376,18 @@ def test_a_memory_gives_its_translations_and_says_so(model, dragoman, tmp_path):
     assert bands["none"]["sentences"] == 2
 
 
+def test_what_is_no_adapter_is_refused_before_anything_is_loaded(model, dragoman, tmp_path):
+    for adapter in ("missing.safetensors", model, model / "model.safetensors"):
+        for command in (["translate", model, "A text."], ["evaluate", model, "builtin:grammar:20"], ["serve", model]):
+            code, _, err = dragoman(*command, "--adapter", adapter)
+            assert code == 3
+            assert f"{adapter}" in err
+            assert "is no adapter" in err
+    code, _, err = dragoman("serve", model, model, "--adapter", model)
+    assert code == 2
+    assert "--adapter belongs to a single model" in err
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "code", "words"),
     [

@@ -10,10 +10,12 @@ from safetensors.torch import load_file
 
 from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
+from dragoman.decoding.translator import Translator
 from dragoman.errors import Interrupted, UsageError
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.runs.plan import plan_resume, plan_run
 from dragoman.runs.train import resume_run, start_run
+from dragoman.storage.adapter import ADAPTER
 from dragoman.storage.memory import Memory
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
@@ -101,6 +103,39 @@ def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
     assert moved
     assert all(name.startswith("decoder.") and ".embedding." not in name for name in moved), moved
+
+
+@pytest.mark.slow
+def test_a_run_with_lora_leaves_an_adapter_that_makes_its_base_the_same_translator(base, dragoman, tmp_path):
+    rate = "training.learning_rate=0.05"
+    finetune(base, tmp_path / "run", "finetune.lora=3", rate)
+    sources = [source for source, _ in OWN[:20]]
+    loading = {"device": "cpu", "precision": "float32"}
+    translations = {}
+    for name, path, adapter in (
+        ("base", base, None),
+        ("run", tmp_path / "run", None),
+        ("adapted", base, tmp_path / "run"),
+    ):
+        with Translator.load(path, adapter=adapter, **loading) as translator:
+            translations[name] = [found.text for found in translator.translate(sources)]
+    assert translations["adapted"] == translations["run"] != translations["base"]
+    adapted = ModelDirectory.load(base, adapter=tmp_path / "run" / ADAPTER).model.state_dict()
+    for name, weight in ModelDirectory.load(tmp_path / "run").model.state_dict().items():
+        torch.testing.assert_close(adapted[name], weight, rtol=0, atol=1e-4)
+    given = ["--adapter", tmp_path / "run", "--precision", "float32"]
+    code, out, err = dragoman("translate", base, sources[0], *given)
+    assert (code, out) == (0, translations["adapted"][0] + "\n"), err
+    scores = []
+    write_pairs(tmp_path / "some.tsv", OWN[:20])
+    for arguments in ([base, tmp_path / "some.tsv", *given], [tmp_path / "run", tmp_path / "some.tsv", *given[2:]]):
+        code, out, err = dragoman("evaluate", *arguments, "--json")
+        assert code == 0, err
+        scores.append(json.loads(out)["perplexity"])
+    assert scores[0] == pytest.approx(scores[1], rel=1e-4)
+    code, _, err = dragoman("translate", tmp_path / "run", sources[0], *given)
+    assert code == 3
+    assert "belongs to another model" in err
 
 
 @pytest.mark.slow

@@ -1,0 +1,125 @@
+"""An adapter: low-rank changes of some matrices of a model, in a file of its own.
+
+A run with `finetune.lora` writes one beside the whole model, so that one large model can serve many kinds of text. For
+a matrix W (out x in), the file has up (out x rank) and down (rank x in), and the adapted matrix is W + up @ down. It
+names the weights that it was made for, and is refused for others.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+
+from dragoman.errors import DataError
+from dragoman.storage.weights_file import opened, read_weights, sealed
+from dragoman.system.atomic import write_file
+from dragoman.system.seals import checksum
+
+ADAPTER = "adapter.safetensors"
+"""Name of the file, and the key of the checksum of its tensors."""
+BASE = "base"
+"""Key of the `identity` of the weights that it belongs to."""
+UP, DOWN = ".up", ".down"
+PRECISE = 1e-5
+"""Error of a product of thin matrices, as a share of the norm of the matrix that it changes."""
+Weights = Mapping[str, np.ndarray]
+"""Float32 arrays by name, as `dragoman.engine.parameters.shapes` has them."""
+
+
+def identity(weights: Weights) -> str:
+    """A checksum of weights by which an adapter knows its model, however a file stores them."""
+    total = ""
+    for name in sorted(weights):
+        total = checksum(np.ascontiguousarray(weights[name]).reshape(-1).view(np.uint8).data, total)
+    return total
+
+
+def adapter_path(path: Path) -> Path:
+    """The file of an adapter: `path` itself, or the one in the run that `path` is the folder of."""
+    return path / ADAPTER if os.path.isdir(path) else path
+
+
+def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int) -> None:
+    """Write what turns `base` into `adapted`.
+
+    The changes are of the `rank`, or a little higher, such as those of a mean of several models. Raises `ValueError` if
+    something else than matrices has changed.
+    """
+    tensors = {}
+    for name, weight in adapted.items():
+        if np.array_equal(weight, base[name]):
+            continue
+        if weight.ndim != 2:
+            raise ValueError(f"an adapter changes matrices alone, not '{name}'")
+        tensors[name + UP], tensors[name + DOWN] = _factors(base[name], weight, rank)
+    write_file(path, sealed(tensors, save, {BASE: identity(base)}, name=ADAPTER))
+
+
+def _factors(before: np.ndarray, after: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Thin matrices whose product is the difference of two matrices.
+
+    Products of the difference with random vectors span its columns as soon as there are as many as its rank (Halko,
+    Martinsson and Tropp 2011, arXiv 0909.4061).
+    """
+    difference = after.astype(np.float64) - before
+    rng = np.random.default_rng(0)
+    rank = min(rank, *difference.shape)
+    while True:
+        basis, _ = np.linalg.qr(difference @ rng.standard_normal((difference.shape[1], rank)))
+        down = basis.T @ difference
+        if np.linalg.norm(difference - basis @ down) <= PRECISE * np.linalg.norm(before):
+            return basis.astype(np.float32), down.astype(np.float32)
+        rank = min(2 * rank, *difference.shape)
+
+
+def check_adapter(path: Path) -> None:
+    """Raise `DataError` unless there is an adapter, by its header; no weights are read."""
+    with opened(_existing(path)) as (_, header):
+        _check_names(header.sums, path)
+
+
+def with_adapter(weights: Weights, path: Path) -> dict[str, np.ndarray]:
+    """Weights with the changes of an adapter. Raises `DataError` if it is damaged, or made for another model."""
+    file = _existing(path)
+    stored = read_weights(file)
+    _check_names(stored.sums, file)
+    if stored.checksum != stored.sums[ADAPTER]:
+        raise DataError(f"{file} is damaged: its checksum is not that of its content; copy it again.")
+    if stored.sums[BASE] != identity(weights):
+        raise DataError(f"{file} belongs to another model; give it with the model that was adapted.")
+    names = {name.removesuffix(UP).removesuffix(DOWN) for name in stored.arrays}
+    adapted = dict(weights)
+    for name in names:
+        adapted[name] = _changed(name, weights, stored.arrays, file)
+    return adapted
+
+
+def _changed(name: str, weights: Weights, arrays: Weights, file: Path) -> np.ndarray:
+    """A matrix with its change. Raises `DataError` if the two do not fit."""
+    nothing = np.zeros(0, np.float32)
+    matrix, up, down = weights.get(name, nothing), arrays.get(name + UP, nothing), arrays.get(name + DOWN, nothing)
+    are_matrices = matrix.ndim == up.ndim == down.ndim == 2 and up.dtype == down.dtype == np.float32
+    if not are_matrices or up.shape[1] != down.shape[0] or (up.shape[0], down.shape[1]) != matrix.shape:
+        raise DataError(f"{file} has changes of '{name}' that do not fit the model; copy it again.")
+    changed = matrix + up @ down
+    if not np.isfinite(changed).all():
+        raise DataError(f"{file} has changes of '{name}' that are no finite numbers; copy it again.")
+    return changed
+
+
+def _existing(path: Path) -> Path:
+    file = adapter_path(path)
+    if not os.path.isfile(file):
+        raise _no_adapter(file)
+    return file
+
+
+def _check_names(sums: Mapping[str, str], file: Path) -> None:
+    if not {BASE, ADAPTER} <= sums.keys():
+        raise _no_adapter(file)
+
+
+def _no_adapter(file: Path) -> DataError:
+    return DataError(f"{file} is no adapter; a run with finetune.lora writes one, {ADAPTER}.")
