@@ -18,7 +18,7 @@ from dragoman.text.characters import cut_label, normalised
 from dragoman.text.labels import several_targets
 from dragoman.text.language_codes import two_letters
 from dragoman.text.spelling import Speller, count_spellings, known_spellings
-from dragoman.text.stops import StopCounts, with_stop, without_added_stop
+from dragoman.text.stops import Marks, StopCounts, with_mark, without_added_stop
 from dragoman.text.tokenizers.placeholders import (
     CopyCounts,
     Prepared,
@@ -45,6 +45,10 @@ class SourceStyle(BaseModel, extra="forbid"):
     `dragoman.text.spelling`), the most frequent first. There are none where nobody counted."""
     stop: str = ""
     """The full stop of sources if nearly all end with a mark; a source without one is given it."""
+    question: str = "?"
+    """The question mark of sources; a question without one is given it."""
+    questions: dict[str, bool] = {}
+    """Signs by which a source without a mark is known to be a question, or none (`dragoman.text.stops`)."""
     adds_stops: bool = False
     """Whether most sources without a final stop have translations with one."""
 
@@ -65,11 +69,14 @@ class SourceStyle(BaseModel, extra="forbid"):
                 yield source
 
         case = CaseTable.learn(counted_sources())
+        marks = stops.marks()
         return cls(
             case=case,
             translated=copies.translated(),
             characters=known_spellings(characters, num_sources),
-            stop=stops.usual_stop(),
+            stop=marks.stop,
+            question=marks.question,
+            questions=dict(marks.questions),
             adds_stops=stops.are_added(),
         )
 
@@ -102,7 +109,8 @@ class Preprocessor:
         """`tokenizer` is the one of the sources; placeholders are masked if it has slots for them."""
         source_language, self._target_language = languages
         self._normalised = source_rules(style, source_language, tokenizer)
-        self._stop, self._adds_stops = style.stop, style.adds_stops
+        self._marks = Marks(style.stop, style.question, style.questions)
+        self._adds_stops = style.adds_stops
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         # A tokenizer that says one language already needs no label.
         self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
@@ -116,7 +124,7 @@ class Preprocessor:
         if not excluded and (ahead := self._ahead.pop(sentence, None)):
             return ahead
         label, sentence = self._cut_label(sentence)
-        text = with_stop(self._normalised(sentence), self._stop)
+        text = with_mark(self._normalised(sentence), self._marks)
         text, capitals = self._truecaser(text)
         prepared = mask(text, self._excluded.union(excluded)) if self._masks_placeholders else Prepared(text)
         return replace(prepared, text=label + prepared.text, capitals=capitals)
@@ -158,7 +166,7 @@ class Preprocessor:
     def finished(self, translation: str, source: str) -> str:
         """A whole translation without a final stop that its source does not have."""
         # A pretrained model, whose style has no stop, keeps the stops that it writes elsewhere.
-        return without_added_stop(translation, source) if self._stop and not self._adds_stops else translation
+        return without_added_stop(translation, source) if self._marks.stop and not self._adds_stops else translation
 
 
 def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:

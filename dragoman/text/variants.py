@@ -26,6 +26,7 @@ JOINED, MOST_JOINED = "joined", 4
 _WORD = re.compile(r"[^\W\d_]+")
 _APOSTROPHED = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _FINAL_MARK = re.compile(r"\s*[.!?。！？।…]+$")
+_QUESTION_MARKS = "?？"
 _MARKS = {"'": "’", " - ": " – ", "...": "…"}
 
 
@@ -120,11 +121,12 @@ def typos(source: str, target: str, rng: random.Random) -> Pair:
 
 
 def no_final_mark(source: str, target: str, rng: random.Random) -> Pair:
-    """Neither side with its final mark."""
+    """Neither side with its final mark, but for question marks of the target: it is a question still."""
     short_source, short_target = _FINAL_MARK.sub("", source), _FINAL_MARK.sub("", target)
     if not short_source or not short_target or short_source == source or short_target == target:
         return source, target
-    return short_source, short_target
+    is_question = any(mark in target[len(short_target) :] for mark in _QUESTION_MARKS)
+    return short_source, target if is_question else short_target
 
 
 def marks(source: str, target: str, rng: random.Random) -> Pair:

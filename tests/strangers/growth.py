@@ -23,9 +23,11 @@ from dragoman.text.characters import normalised
 from dragoman.text.lines import broken_like
 from dragoman.text.sentences import cut, split
 from dragoman.text.spelling import Speller
-from dragoman.text.stops import with_stop, without_added_stop
+from dragoman.text.stops import Marks, with_mark, without_added_stop
 from dragoman.text.tokenizers.placeholders import Verbatim, literal_spans, mask, mask_pair, unmask
 from dragoman.text.truecasing import CaseTable, Truecaser
+
+MARKS = Marks(".", "?", {"a": True})
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,7 @@ RULES: dict[str, Callable[[str], object]] = {
     "spelling": _spelled, "case": _cased, "placeholders": _masked, "sentences": lambda text: split(text, "en"),
     "Japanese sentences": lambda text: split(text, "ja"), "parts that fit": lambda text: cut(text,
         lambda part: len(part) < 100), "units": _units, "placeholders of a translation": _inline,
-    "a recipe": parse_yaml, "stop": lambda text: without_added_stop(with_stop(text, "."), text),
+    "a recipe": parse_yaml, "stop": lambda text: without_added_stop(with_mark(text, MARKS), text),
     "line breaks": lambda text: broken_like(text.swapcase(), text),
     "rules of cleaning": lambda text: reason_to_drop(text, text.swapcase(), CleaningConfig(), ("en", "fr")),
 }  # fmt: skip

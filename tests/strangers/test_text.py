@@ -14,7 +14,7 @@ from dragoman.text.lines import broken_like, stretches
 from dragoman.text.preprocessing import Preprocessor, SourceStyle
 from dragoman.text.sentences import cut, split
 from dragoman.text.spelling import Speller
-from dragoman.text.stops import with_stop, without_added_stop
+from dragoman.text.stops import Marks, with_mark, without_added_stop
 from dragoman.text.tokenizers.placeholders import SLOTS, Verbatim
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 
@@ -142,8 +142,8 @@ def test_a_translation_has_no_stop_that_its_source_lacks(source: str, translatio
     ],
 )
 def test_the_model_is_given_a_sentence_for_a_title(source: str, given: str) -> None:
-    assert with_stop(source, ".") == given
-    assert with_stop(source, "") == source
+    assert with_mark(source, Marks(".")) == given
+    assert with_mark(source, Marks()) == source
 
 
 def test_training_pairs_say_whether_stops_are_added() -> None:
@@ -151,6 +151,53 @@ def test_training_pairs_say_whether_stops_are_added() -> None:
     assert (added.adds_stops, added.stop) == (True, "")
     usual = SourceStyle.learn([("A sentence.", "Une phrase.")] * 30 + [("A title", "Un titre")])
     assert (usual.adds_stops, usual.stop) == (False, ".")
+
+
+QUESTIONS = {"where": True, "what": True, "what a": False, "are you": True, "l'as tu": True}
+
+
+@pytest.mark.parametrize(
+    ("source", "given"),
+    [
+        ("where is the station", "where is the station?"),
+        ("“Where is it”", "“Where is it”?"),
+        ("What is it", "What is it?"),
+        ("What a pity", "What a pity."),
+        ("What", "What?"),
+        ("Are you tired", "Are you tired?"),
+        ("Are they", "Are they."),
+        ("L'as tu vu", "L'as tu vu?"),
+        ("Where is it.", "Where is it."),
+        ("Where:", "Where?"),
+        ("12 where", "12 where?"),
+        ("12", "12."),
+    ],
+)
+def test_a_question_without_a_mark_is_given_one_by_its_first_words(source: str, given: str) -> None:
+    assert with_mark(source, Marks(".", "?", QUESTIONS)) == given
+    assert with_mark(source, Marks("", "?", QUESTIONS)) == source
+
+
+def test_training_pairs_say_which_sentences_are_questions() -> None:
+    questions = ["Where is it?", "What is it?", "Are you late?", "Is it late?"]
+    others = ["What a pity.", "Are those late.", "Is it late!", "It is late."]
+    style = SourceStyle.learn([(text, text) for text in (questions * 50 + others * 25)])
+    assert style.question == "?"
+    assert style.questions["where"]
+    assert style.questions["are you"]
+    assert style.questions["what is"]
+    # Two in three are no most, and what is said by one word already is not said again.
+    assert not {"what", "what a", "are", "are those", "is", "is it", "it", "where is"} & style.questions.keys()
+    rare = SourceStyle.learn([("Where is it?", "Où ?")] * 19 + [("It is.", "Ça.")] * 30)
+    assert rare.questions == {}
+
+
+def test_questions_of_other_scripts_have_their_marks() -> None:
+    arabic = SourceStyle.learn([("أين الكتاب؟", "Where is the book?")] * 20 + [("هذا كتاب.", "It is a book.")] * 20)
+    assert with_mark("أين البيت", Marks(arabic.stop, arabic.question, arabic.questions)) == "أين البيت؟"
+    chinese = SourceStyle.learn([("你好吗？", "How are you?")] * 20 + [("我很好。", "I am well.")] * 20)
+    marks = Marks(chinese.stop, chinese.question, chinese.questions)
+    assert [with_mark(text, marks) for text in ("“他在吗”", "他在")] == ["“他在吗”？", "他在。"]
 
 
 # ---- lines, spaces, list numbers, texts without words ----------------------------------------

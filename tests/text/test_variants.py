@@ -95,6 +95,10 @@ def test_letters_have_those_beside_them_on_the_keyboard() -> None:
     assert all(letter in NEIGHBOURS[other] for letter in NEIGHBOURS for other in NEIGHBOURS[letter])
 
 
+def test_a_question_without_a_mark_is_translated_as_a_question() -> None:
+    assert no_final_mark("Where is it?", "Où est-ce ?", random.Random(1)) == ("Where is it", "Où est-ce ?")
+
+
 def test_variants_hold_the_pairs_that_they_change_and_say_which() -> None:
     variants = {variant.name: variant for variant in varied(PAIRS)}
     assert variants.keys() == DESCRIPTIONS.keys() == {*(variant.name for variant in VARIANTS), JOINED}
