@@ -23,7 +23,7 @@ PAIRS = options.pairs("SOURCE REFERENCE")
 
 @app.command(
     needs_torch=True,
-    settings=lambda: decoding("beam_size", "length_penalty", "min_ratio", "mbr"),
+    settings=lambda: decoding("beam_size", "length_penalty", "length_offset", "min_ratio", "mbr"),
     epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json\n"
     "dragoman evaluate runs/old runs/new test.tsv\n"
     "dragoman evaluate runs/en-fr test.tsv --outputs another-system.fr",

@@ -10,7 +10,7 @@ from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option,
 from dragoman.system.atomic import check_output
 
 
-@app.command(needs_torch=True, settings=lambda: decoding("beam_size", "length_penalty"))
+@app.command(needs_torch=True, settings=lambda: decoding("beam_size", "length_penalty", "length_offset"))
 def inspect(
     context: Context,
     model: Model,
@@ -37,7 +37,11 @@ def inspect(
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
     directory.require_languages()
-    search = {"beam_size": config.beam_size, "length_penalty": config.length_penalty}
+    search = {
+        "beam_size": config.beam_size,
+        "length_penalty": config.length_penalty,
+        "length_offset": config.length_offset,
+    }
     inspection = inspect_translation(directory, text, target=target, **search)
     try:
         if path:

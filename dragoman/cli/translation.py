@@ -250,7 +250,7 @@ def translate_document(
         options.print_json({"document": str(document), "output": str(output), **report.to_dict()})
 
 
-@app.command(settings=lambda: decoding("length_penalty"))
+@app.command(settings=lambda: decoding("length_penalty", "length_offset"))
 def score(
     context: Context,
     model: Model,
@@ -276,6 +276,8 @@ def score(
         open_output(output) as out,
         display.progress("Scoring") as advance,
     ):
-        for scored in score_pairs(translator, bitext, length_penalty=config.length_penalty):
+        for scored in score_pairs(
+            translator, bitext, length_penalty=config.length_penalty, length_offset=config.length_offset
+        ):
             print(scored.to_json() if context.as_json else scored.to_row(), file=out)
             advance(1)

@@ -23,6 +23,9 @@ class DecodingConfig(Section):
     """Hypotheses kept alive; 1 is greedy search."""
     length_penalty: float = Field(1.0, ge=0, le=10)
     """Log-probabilities are divided by the length to this power; 0 favours short translations."""
+    length_offset: float = Field(0.0, ge=0, le=1_000)
+    """With an offset k, the length counts as (k + length) / (k + 1) there; 5 is the rule of the paper, by Wu et al.
+    (2016), and favours longer translations less."""
     min_ratio: float | None = Field(None, ge=0, le=10)
     """A translation has at least so many tokens for each one of its source; 0: any number; empty: what `train` has
     stored with the model, which is 0.6 times the usual number."""
@@ -116,6 +119,7 @@ class DecodingOptions(TypedDict, total=False):
     max_source_length: int | None
     beam_size: int
     length_penalty: float
+    length_offset: float
     min_ratio: float | None
     n_best: int
     mbr: int

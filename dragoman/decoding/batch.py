@@ -33,6 +33,7 @@ from dragoman.decoding.search import (
     beam_search,
     greedy_search,
     length_limit,
+    length_normalised,
 )
 from dragoman.decoding.terms import Edit, Term, TermPlacer, needed_edits, with_edits
 from dragoman.engine.engine import Engine, Stepper
@@ -175,7 +176,9 @@ class BatchWork:
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check_length(max(max(len(s.encoded), len(s.prefix)) for s in sentences))
         limits = [self._most_tokens(sentence) for sentence in sentences]
-        options = SearchOptions(limits, self.config.bos_id, self.config.eos_id, config.length_penalty)
+        options = SearchOptions(
+            limits, self.config.bos_id, self.config.eos_id, config.length_penalty, config.length_offset
+        )
         copies = config.n_best if config.sample or config.diversity else 1
         stepper = self._stepper(sentences, config, copies)
         if config.sample:
@@ -218,7 +221,7 @@ class BatchWork:
         for candidate, tokens, log_probs in zip(incomplete, completed, scores, strict=True):
             totals = list(accumulate(log_probs))
             total = totals[-1]
-            score = total / len(log_probs) ** config.length_penalty
+            score = length_normalised(total, len(log_probs), penalty=config.length_penalty, offset=config.length_offset)
             hypotheses = results[candidate.index]
             if tokens not in [hypothesis.tokens for hypothesis in hypotheses]:
                 scored = replace(candidate.hypothesis, tokens=tokens, log_prob=total, score=score, totals=totals)

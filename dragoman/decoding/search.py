@@ -5,13 +5,15 @@ Rows are hypotheses. Those of one sentence are adjacent, and finished sentences 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from dragoman.engine.engine import Stepper
 from dragoman.engine.log_probs import LogProbs
 from dragoman.engine.shapes import Float, Int
+
+A = TypeVar("A", float, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,13 @@ def length_limit(source: Sequence[int]) -> int:
     return 2 * len(source) + 20
 
 
+def length_normalised(log_probs: A, lengths: Any, *, penalty: float, offset: float = 0.0) -> A:
+    """Log-probabilities divided by ((offset + length) / (offset + 1))^penalty, which is equation 14 of Wu et al. (2016,
+    arXiv 1609.08144) with the offset 5, and the length to this power with 0.
+    """
+    return log_probs / ((offset + lengths) / (offset + 1)) ** penalty
+
+
 @dataclass(frozen=True)
 class SearchOptions:
     """Length limits, special tokens and length penalty of a search."""
@@ -53,12 +62,17 @@ class SearchOptions:
     bos_id: int
     eos_id: int
     length_penalty: float = 1.0
-    """Scores are log-probabilities divided by the length to this power."""
+    length_offset: float = 0.0
+    """Scores are log-probabilities divided by the length to the power of the penalty (`length_normalised`)."""
 
     def hypothesis(self, tokens: list[int], totals: list[float], finished: bool) -> Hypothesis:
         """The hypothesis of these tokens, with its log-probability up to each, and its score."""
         log_prob, length = totals[-1], len(tokens) + finished
-        return Hypothesis(tokens, log_prob, log_prob / length**self.length_penalty, finished, totals)
+        return Hypothesis(tokens, log_prob, self.score(log_prob, length), finished, totals)
+
+    def score(self, log_probs: A, lengths: int | Int[np.ndarray, " sentences"]) -> A:
+        """The scores of hypotheses with these log-probabilities and lengths."""
+        return length_normalised(log_probs, lengths, penalty=self.length_penalty, offset=self.length_offset)
 
 
 Choice = Callable[
@@ -240,7 +254,7 @@ class Beams:
     def _drop_done(self) -> Int[np.ndarray, " kept"] | None:
         """Forget the sentences that are done; returns the rows of the others, None if none is done."""
         state = self.state
-        best_score = state.totals.max(axis=1) / state.length**self.options.length_penalty
+        best_score = self.options.score(state.totals.max(axis=1), state.length)
         is_complete = best_score <= state.score_to_beat
         is_done = is_complete | (state.limits <= state.length)
         if not is_done.any():

@@ -25,7 +25,7 @@ from dragoman.decoding.glossary import read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.recall import MOST_HINTED, Hint, Recall, recall_of
-from dragoman.decoding.search import Hypothesis, length_limit
+from dragoman.decoding.search import Hypothesis, length_limit, length_normalised
 from dragoman.decoding.terms import Term
 from dragoman.decoding.translation import CheckedSentence, Translation, TranslationScore
 from dragoman.decoding.units import MOST_TOKENS, Splitter, Units, remembered, translate_texts, unchanged
@@ -361,7 +361,9 @@ class Translator(metaclass=_HintsAtOurNames):
         sentences = list(checked_texts(sentences))
         return self._search(self._inputs(sentences, one_prefix_each(sentences, prefixes, config), config), config)
 
-    def score(self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0) -> list[TranslationScore]:
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, length_penalty: float = 1.0, length_offset: float = 0.0
+    ) -> list[TranslationScore]:
         """How probable the model finds the target of each pair of texts, in the order given.
 
         Eight bits round log-probabilities; load with `precision="float32"`, as the command does, for exact ones.
@@ -373,7 +375,8 @@ class Translator(metaclass=_HintsAtOurNames):
         scores = []
         for log_probs, target in zip(log_probs_of_all, targets, strict=True):
             total, pieces = sum(log_probs), self.target_tokenizer.pieces(target)
-            scores.append(TranslationScore(total / len(log_probs) ** length_penalty, total, pieces, log_probs))
+            score = length_normalised(total, len(log_probs), penalty=length_penalty, offset=length_offset)
+            scores.append(TranslationScore(score, total, pieces, log_probs))
         return scores
 
     def search_options(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:

@@ -10,6 +10,7 @@ from typing import Self
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import Alignment, word_spans
 from dragoman.decoding.recall import MemoryMatch
+from dragoman.decoding.search import length_normalised
 from dragoman.decoding.translation import CheckedSentence, Translation
 from dragoman.text.lines import ITEM, broken_like, stretches
 from dragoman.text.sentences import cut, space_between, split
@@ -164,7 +165,7 @@ class Units:
             else:
                 translation = next(translations)
                 parts.append(with_lines(translation, unit.text) if self.broken else translation)
-        return join(parts, [unit.text for unit in units], config.length_penalty)
+        return join(parts, [unit.text for unit in units], config)
 
 
 def unchanged(text: str, config: DecodingConfig) -> Translation:
@@ -227,7 +228,7 @@ def with_lines(translation: Translation, source: str) -> Translation:
     return replace(translation, text=text, alignment=alignment, alternatives=alternatives)
 
 
-def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
+def join(parts: Sequence[Translation], sources: Sequence[str], config: DecodingConfig) -> Translation:
     """The translation of a text that consists of `sources`, from their translations.
 
     Its second-best translation has the second-best one of each part, and so on; a part with fewer gives its last one.
@@ -238,7 +239,7 @@ def join(parts: Sequence[Translation], sources: Sequence[str], length_penalty: f
     joined = []
     for rank in range(max(map(len, ranked))):
         parts_of_rank = [ranking[min(rank, len(ranking) - 1)] for ranking in ranked]
-        joined.append(_join_parts(parts_of_rank, sources, length_penalty))
+        joined.append(_join_parts(parts_of_rank, sources, config))
     if all(part.alternatives is None for part in parts):
         return joined[0]
     return replace(joined[0], alternatives=joined[1:])
@@ -258,12 +259,13 @@ def with_spaces(translations: Sequence[str], sources: Sequence[str]) -> list[str
     return spaced[::-1]
 
 
-def _join_parts(parts: Sequence[Translation], sources: Sequence[str], length_penalty: float) -> Translation:
+def _join_parts(parts: Sequence[Translation], sources: Sequence[str], config: DecodingConfig) -> Translation:
     texts = with_spaces([part.text for part in parts], sources)
     tokens = [token for part in parts for token in part.tokens]
     log_prob = sum(part.log_prob for part in parts)
     ends = sum(part.log_prob < 0 for part in parts)  # a part that stays as it is has no end of sentence
-    score = log_prob / max(1, len(tokens) + ends) ** length_penalty
+    length = max(1, len(tokens) + ends)
+    score = length_normalised(log_prob, length, penalty=config.length_penalty, offset=config.length_offset)
     alignment = None if parts[0].alignment is None else _joined_links(parts, sources, texts)
     confidence, edit_probability = _joined_confidence(parts, sources)
     return Translation(

@@ -10,6 +10,7 @@ from torch import Tensor
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
+from dragoman.decoding.search import length_normalised
 from dragoman.decoding.torch_engine import TorchEngine
 from dragoman.errors import UsageError
 from dragoman.report.attention import Axis, Heads, Maps, clearest_layer, encoded, forced_decoding
@@ -61,7 +62,10 @@ class Inspection:
     @property
     def score(self) -> float:
         """`log_prob` divided by the number of tokens to the power of the length penalty; search ranks by it."""
-        return self.log_prob / len(self.log_probs) ** self.search_config.length_penalty
+        search = self.search_config
+        return length_normalised(
+            self.log_prob, len(self.log_probs), penalty=search.length_penalty, offset=search.length_offset
+        )
 
     def axes(self, kind: str) -> tuple[Axis, Axis]:
         """The rows and the columns of an attention."""
@@ -122,6 +126,7 @@ class Inspection:
         return {
             "beam_size": self.search_config.beam_size,
             "length_penalty": self.search_config.length_penalty,
+            "length_offset": self.search_config.length_offset,
             "nodes": [
                 {
                     "parent": node.parent,
@@ -146,7 +151,13 @@ class Inspection:
 
 
 def inspect_translation(
-    model: ModelDirectory, text: str, *, target: str | None = None, beam_size: int = 5, length_penalty: float = 1.0
+    model: ModelDirectory,
+    text: str,
+    *,
+    target: str | None = None,
+    beam_size: int = 5,
+    length_penalty: float = 1.0,
+    length_offset: float = 0.0,
 ) -> Inspection:
     """Inspect the model's translation of `text`, or the translation `target` if it is given.
 
@@ -158,7 +169,12 @@ def inspect_translation(
     text = _clean(text, "text")
     target = _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
-    options = {"beam_size": beam_size, "length_penalty": length_penalty, "min_ratio": model.decoding.min_ratio}
+    options = {
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
+        "length_offset": length_offset,
+        "min_ratio": model.decoding.min_ratio,
+    }
     search_config = DecodingConfig.validate(options)
     search = _search(model, source_ids[:-1], search_config)
     if not given:

@@ -49,11 +49,12 @@ def chains(seed: int, *, sentences: int = 3, positions: int = 3, vocab: int = 5,
     return logits.masked_fill(bans, -math.inf).log_softmax(-1)
 
 
-def scored(tokens: list[int], log_prob: float, penalty: float, *, finished: bool) -> Hypothesis:
-    return Hypothesis(tokens, log_prob, log_prob / (len(tokens) + finished) ** penalty, finished)
+def scored(tokens: list[int], log_prob: float, penalty: float, *, finished: bool, by_wu: bool = False) -> Hypothesis:
+    length = len(tokens) + finished
+    return Hypothesis(tokens, log_prob, log_prob / ((5 + length) / 6 if by_wu else length) ** penalty, finished)
 
 
-def all_hypotheses(chain: Tensor, limit: int, eos: int, penalty: float) -> list[Hypothesis]:
+def all_hypotheses(chain: Tensor, limit: int, eos: int, penalty: float, **rule: bool) -> list[Hypothesis]:
     """Every possible hypothesis of one sentence, best first."""
     found, open_prefixes = [], [([], 0.0)]
     for position in range(limit):
@@ -62,10 +63,10 @@ def all_hypotheses(chain: Tensor, limit: int, eos: int, penalty: float) -> list[
             row = chain[position, prefix[-1] if prefix else BOS].tolist()
             possible = {t: total + value for t, value in enumerate(row) if value > -math.inf}
             if eos in possible:
-                found.append(scored(prefix, possible.pop(eos), penalty, finished=True))
+                found.append(scored(prefix, possible.pop(eos), penalty, finished=True, **rule))
             grown += [([*prefix, token], value) for token, value in possible.items()]
         open_prefixes = grown
-    found += [scored(prefix, total, penalty, finished=False) for prefix, total in open_prefixes]
+    found += [scored(prefix, total, penalty, finished=False, **rule) for prefix, total in open_prefixes]
     return sorted(found, key=lambda h: (h.finished, h.score), reverse=True)
 
 

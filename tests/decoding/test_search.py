@@ -10,7 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
+from dragoman.decoding.search import (
+    Beams,
+    Hypothesis,
+    SearchOptions,
+    beam_search,
+    greedy_search,
+    length_normalised,
+)
 from dragoman.engine.log_probs import ArrayLogProbs
 from tests.decoding.chains import BOS, EVERYTHING, Chain, agree, all_hypotheses, chains, scored
 
@@ -67,6 +74,18 @@ def test_a_beam_of_all_prefixes_finds_what_enumeration_finds(penalty: float, ban
         assert [len(group) for group in expected] == [85, 5, 21, 85, 85]
     for group, all_of_them in zip(found, expected, strict=True):
         agree(group, all_of_them)
+
+
+@pytest.mark.parametrize("penalty", [0.6, 1.0])
+def test_with_an_offset_of_5_scores_are_those_of_the_paper(penalty: float) -> None:
+    """Section 6.1 has the rule of Wu et al. 2016, equation 14: lp(Y) = (5 + |Y|)^alpha / (5 + 1)^alpha."""
+    table = chains(31, sentences=3, banned=0.1)
+    found = beam(table, [3, 2, 3], beam_size=EVERYTHING, length_penalty=penalty, length_offset=5.0)
+    for i, limit in enumerate([3, 2, 3]):
+        agree(found[i], all_hypotheses(table[i], limit, 3, penalty, by_wu=True))
+    lengths = np.arange(1, 9)
+    expected = -2 / ((5 + lengths) ** penalty / (5 + 1) ** penalty)
+    np.testing.assert_allclose(length_normalised(np.full(8, -2.0), lengths, penalty=penalty, offset=5), expected)
 
 
 @pytest.mark.parametrize("eos", [1, 0])

@@ -247,13 +247,14 @@ def test_scores_are_those_of_the_forward_pass(untaught: Translator, beam_size: i
 
 
 def test_a_translation_is_scored_as_it_was_found(taught: Translator) -> None:
-    found = taught.translate(list(TARGETS), length_penalty=0.6)
-    scored = taught.score([(source, t.text) for source, t in zip(TARGETS, found, strict=True)], length_penalty=0.6)
+    rule = {"length_penalty": 0.6, "length_offset": 5.0}
+    found = taught.translate(list(TARGETS), **rule)
+    scored = taught.score([(source, t.text) for source, t in zip(TARGETS, found, strict=True)], **rule)
     assert [s.tokens for s in scored] == [t.tokens for t in found]
     assert [s.log_prob for s in scored] == pytest.approx([t.log_prob for t in found], abs=1e-4)
     assert [s.score for s in scored] == pytest.approx([t.score for t in found], abs=1e-4)
     # Each target after the source before its own.
-    wrong = taught.score(list(zip(list(TARGETS)[:-1], list(TARGETS.values())[1:], strict=True)), length_penalty=0.6)
+    wrong = taught.score(list(zip(list(TARGETS)[:-1], list(TARGETS.values())[1:], strict=True)), **rule)
     assert all(bad.score < good.score for bad, good in zip(wrong, scored[1:], strict=True))
     assert taught.score([]) == []
 

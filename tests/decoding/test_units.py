@@ -2,6 +2,7 @@
 
 import pytest
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.decoding.units import join
@@ -9,6 +10,7 @@ from dragoman.errors import SentenceCut
 from tests.decoding.test_translator import TARGETS, taught, tokenizer  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
+SEARCH = DecodingConfig()
 TEXT = "The dog sleeps.  Is it a cat? Yes. No!"
 
 
@@ -28,12 +30,12 @@ def test_no_sentence_of_a_text_is_lost(taught: Translator) -> None:  # noqa: F81
 
 
 def test_scores_tokens_and_links_are_those_of_the_sentences(taught: Translator) -> None:  # noqa: F811
-    options = {"length_penalty": 0.6, "alignments": True}
+    options = {"length_penalty": 0.6, "length_offset": 5.0, "alignments": True}
     (whole,) = taught.translate([TEXT], **options)
     parts = taught.translate(["The dog sleeps.", "Is it a cat?", "Yes.", "No!"], **options)
     assert whole.tokens == [token for part in parts for token in part.tokens]
     assert whole.log_prob == pytest.approx(sum(part.log_prob for part in parts), abs=1e-4)
-    assert whole.score == pytest.approx(whole.log_prob / (len(whole.tokens) + 4) ** 0.6, abs=1e-4)
+    assert whole.score == pytest.approx(whole.log_prob / ((5 + len(whole.tokens) + 4) / 6) ** 0.6, abs=1e-4)
     source, target = TEXT.split(), whole.text.split()
     links = [(source[s], target[t]) for s, t in whole.alignment]
     sources = [text.split() for text in ("The dog sleeps.", "Is it a cat?", "Yes.", "No!")]
@@ -43,13 +45,13 @@ def test_scores_tokens_and_links_are_those_of_the_sentences(taught: Translator) 
 
 def test_links_count_words_that_have_no_space_between_them() -> None:
     parts = [Translation("a b", 0.0, 0.0, [], [(0, 0), (0, 1)]), Translation("c", 0.0, 0.0, [], [(0, 0)])]
-    assert join(parts, ["他来了。", "你呢？"], 1.0).alignment == [(0, 0), (0, 1), (0, 2)]
-    assert join(parts, ["他来了。 ", "你呢？"], 1.0).alignment == [(0, 0), (0, 1), (1, 2)]
+    assert join(parts, ["他来了。", "你呢？"], SEARCH).alignment == [(0, 0), (0, 1), (0, 2)]
+    assert join(parts, ["他来了。 ", "你呢？"], SEARCH).alignment == [(0, 0), (0, 1), (1, 2)]
     parts = [Translation("他来了。", 0.0, 0.0, [], [(1, 0)]), Translation("你呢？", 0.0, 0.0, [], [(0, 0)])]
-    joined = join(parts, ["He came. ", "And you?"], 1.0)
+    joined = join(parts, ["He came. ", "And you?"], SEARCH)
     assert (joined.text, joined.alignment) == ("他来了。你呢？", [(1, 0), (2, 0)])
     parts = [Translation(text, 0.0, 0.0, []) for text in ("One.", "", "Three.")]
-    assert join(parts, ["一。", "二。", "三。"], 1.0).text == "One. Three."
+    assert join(parts, ["一。", "二。", "三。"], SEARCH).text == "One. Three."
 
 
 def test_the_second_best_translation_has_the_second_best_sentences(taught: Translator) -> None:  # noqa: F811
@@ -58,7 +60,7 @@ def test_the_second_best_translation_has_the_second_best_sentences(taught: Trans
     ranked = zip(*([part, *part.alternatives] for part in parts), strict=True)
     assert [t.text for t in (whole, *whole.alternatives)] == [f"{first.text} {second.text}" for first, second in ranked]
     few = [Translation("a", 0.0, 0.0, [], None, []), parts[0]]
-    assert [t.text[0] for t in join(few, ["A ", "b"], 1.0).alternatives] == ["a", "a"]
+    assert [t.text[0] for t in join(few, ["A ", "b"], SEARCH).alternatives] == ["a", "a"]
 
 
 def test_a_prefix_is_the_beginning_of_the_first_sentence(taught: Translator) -> None:  # noqa: F811

@@ -76,9 +76,9 @@ def test_probabilities_are_those_of_the_model_given_the_words_before(model, give
 
 @pytest.mark.slow
 def test_without_a_target_it_looks_at_what_translate_gives(model):
-    inspection = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6)
+    inspection = inspect_translation(model, SOURCE, beam_size=3, length_penalty=0.6, length_offset=5.0)
     translator = Translator(ModelDirectory(model.model, model.source_tokenizer, model.target_tokenizer))
-    (expected,) = translator.translate([SOURCE], beam_size=3, length_penalty=0.6)
+    (expected,) = translator.translate([SOURCE], beam_size=3, length_penalty=0.6, length_offset=5.0)
     assert inspection.target_text == expected.text
     assert not inspection.given
     best = inspection.search.hypotheses[0]
