@@ -1,4 +1,4 @@
-"""Take the pictures of the README: the demo in a terminal, its report, and the page that `inspect` writes.
+"""Take the pictures of the README: a session in a terminal, the report of its model, and the page of `inspect`.
 
     python -m tools.make_screenshots
 
@@ -9,16 +9,21 @@ Trains the demo (three minutes). Needs Linux or macOS, the extra `docs`, and Chr
 import os
 import pty
 import re
+import shlex
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fcntl import ioctl
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from typing import Self
 
 import pyte
 from PIL import Image, ImageOps
@@ -31,6 +36,7 @@ WORDS = re.compile(r"\S+(?: \S+)*")  # browsers make one space of several
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SENTENCE = "The little girl does not like the old green umbrella."
 COLUMNS, ROWS = 110, 80
+PLAYED, HELD = 14, 6  # seconds that the session takes in the picture, and that its end stays
 CELL, LINE, TITLE_BAR, MARGIN = 8.4, 19, 30, 18  # pixels: width of a character, heights, space around the text
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 # The terminal has a background of its own, so the picture is legible on light and dark pages alike.
@@ -50,14 +56,38 @@ class Terminal(pyte.Screen):
         super().select_graphic_rendition(*(90 if code == 2 and not colors else code for code in attributes), **keywords)
 
 
-def recorded(command: list[str], folder: Path) -> Terminal:
-    """Run a command in a terminal of its own and return its last screen. Raises `SystemExit` if it fails."""
-    screen = Terminal(COLUMNS, ROWS)
-    stream = pyte.ByteStream(screen)
+@dataclass
+class Recording:
+    """A session in a terminal: its last screen, and when each of its lines was as it is there."""
+
+    screen: Terminal
+    seconds: list[float]
+    """For each line the seconds from the start until it no longer changed."""
+
+    @classmethod
+    def of(cls, commands: list[list[str]], folder: Path) -> Self:
+        """Type the commands into a terminal, one after another. Raises `SystemExit` if one fails."""
+        screen = Terminal(COLUMNS, ROWS)
+        stream = pyte.ByteStream(screen)
+        lines, seconds, started = [*screen.display], [0.0] * ROWS, time.monotonic()
+        for command in commands:
+            stream.feed(f"\x1b[32m$\x1b[0m {shlex.join(command)}\r\n".encode())
+            for output in _outputs(command, folder):
+                stream.feed(output)
+                for row, (before, after) in enumerate(zip(lines, screen.display, strict=True)):
+                    if before != after:
+                        lines[row], seconds[row] = after, time.monotonic() - started
+        return cls(screen, seconds)
+
+
+def _outputs(command: list[str], folder: Path) -> Iterator[bytes]:
+    """What a command writes into a terminal of its own. Raises `SystemExit` if it fails."""
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     process = subprocess.Popen(command, cwd=folder, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
+    yield b""
+    written = b""
     while True:
         try:
             output = os.read(ours, 65536)
@@ -65,11 +95,11 @@ def recorded(command: list[str], folder: Path) -> Terminal:
             output = b""
         if not output:
             break
-        stream.feed(output)
+        written += output
+        yield output
     os.close(ours)
     if process.wait():
-        sys.exit("\n".join(line.rstrip() for line in screen.display).strip())
-    return screen
+        sys.exit(written.decode(errors="replace"))
 
 
 def environment() -> dict[str, str]:
@@ -83,21 +113,35 @@ def environment() -> dict[str, str]:
 # --- the terminal ----------------------------------------------------------------------------------
 
 
-def drawn(screen: pyte.Screen, command: str) -> str:
-    """The screen as SVG, below the command that was typed. Loads no font and runs no script."""
+def drawn(recording: Recording, title: str) -> str:
+    """The session as SVG, which shows each line when it came, `PLAYED` seconds for all. Loads no font, runs no script.
+
+    Whoever asks for less motion sees the last screen.
+    """
+    screen = recording.screen
     used = [row for row in range(screen.lines) if screen.display[row].strip()]
     width = round(max(len(line.rstrip()) for line in screen.display) * CELL + 2 * MARGIN)
-    height = (used[-1] + 2) * LINE + TITLE_BAR + MARGIN
+    height = (used[-1] + 1) * LINE + TITLE_BAR + MARGIN
     buttons = "".join(f'<circle cx="{18 + 20 * n}" cy="{TITLE_BAR / 2:g}" r="5.5" fill="#626b78"/>' for n in range(3))
     lines = "\n".join(_line(screen, row) for row in used)
+    last, shown = max(recording.seconds), PLAYED / (PLAYED + HELD)
+    moments = {row: 100 * shown * recording.seconds[row] / last for row in used}
+    frames = "\n".join(
+        f"@keyframes l{row}{{0%,{moment:.2f}%{{opacity:0}}{moment + 0.01:.2f}%,100%{{opacity:1}}}}"
+        f"#l{row}{{animation:l{row} {PLAYED + HELD}s linear infinite}}"
+        for row, moment in moments.items()
+        if moment > 0
+    )
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" \
-aria-label="{escape(command)} in a terminal">
+aria-label="{escape(title)}">
+<style>@media (prefers-reduced-motion: no-preference) {{
+{frames}
+}}</style>
 <rect width="{width}" height="{height}" rx="9" fill="{BACKGROUND}"/>
 <rect width="{width}" height="{TITLE_BAR}" rx="9" fill="#2a303b"/>
 <g>{buttons}</g>
-<g transform="translate({MARGIN} {TITLE_BAR + LINE + 6})" fill="{FOREGROUND}" font-size="14" font-family="{FONTS}">
-<text y="0"><tspan fill="{COLORS["green"]}">$</tspan> {escape(command)}</text>
+<g transform="translate({MARGIN} {TITLE_BAR + 6})" fill="{FOREGROUND}" font-size="14" font-family="{FONTS}">
 {lines}
 </g>
 </svg>
@@ -118,7 +162,7 @@ def _line(screen: pyte.Screen, row: int) -> str:
             length = f' textLength="{width:.1f}"' if len(words[0]) > 1 else ""
             spans.append(f'<tspan x="{x:.1f}"{length}{style}>{escape(words[0])}</tspan>')
         column += len(text)
-    return f'<text y="{(row + 1) * LINE}">{"".join(spans)}</text>'
+    return f'<text id="l{row}" y="{(row + 1) * LINE}">{"".join(spans)}</text>'
 
 
 # --- pages -----------------------------------------------------------------------------------------
@@ -151,10 +195,14 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        screen = recorded(["dragoman", "demo"], folder)
-        (PICTURES / "demo.svg").write_text(drawn(screen, "dragoman demo"), encoding="utf-8")
-        inspect = ["dragoman", "inspect", "runs/demo", SENTENCE, "--output", "inspection.html"]
-        recorded(inspect, folder)
+        commands = [
+            ["dragoman", "demo"],
+            ["dragoman", "translate", "runs/demo", SENTENCE],
+            ["dragoman", "inspect", "runs/demo", SENTENCE, "--output", "inspection.html"],
+        ]
+        recording = Recording.of(commands, folder)
+        title = "dragoman demo, translate and inspect in a terminal"
+        (PICTURES / "demo.svg").write_text(drawn(recording, title), encoding="utf-8")
         (PICTURES / "report.png").write_bytes(photographed(folder / "runs/demo/report.html"))
         (PICTURES / "inspect.png").write_bytes(photographed(folder / "inspection.html"))
     for picture in sorted(PICTURES.iterdir()):

@@ -42,6 +42,16 @@ def test_contributing_names_files_that_exist_and_at_most_four_for_each_addition(
         assert any(step.startswith("tests/") for step in steps), title
 
 
+def test_the_entry_for_bibtex_says_what_the_citation_file_says():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    entry = re.search(r"@software\{dragoman,\n(.*?)\n\}", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    fields = dict(re.findall(r"^  (\w+) = \{+(.*?)\}+,?$", entry[1], re.MULTILINE))
+    assert fields["title"] == citation["title"]
+    assert fields["author"] == citation["authors"][0]["name"]
+    assert fields["version"] == citation["version"]
+    assert fields["note"] == citation["abstract"].strip().rstrip(".")
+
+
 def test_the_pictures_of_the_first_page_are_small_and_load_nothing():
     pictures = sorted((ROOT / "docs/screenshots").iterdir())
     pages = [(ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/start.md")]
