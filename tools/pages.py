@@ -59,7 +59,7 @@ def runnable_pages() -> list[Path]:
 
 def chapters() -> list[Path]:
     """The pages of the walk, in their order; each is a notebook too."""
-    return sorted(CHAPTERS.glob("[0-9]-*.md"))
+    return sorted(CHAPTERS.glob("[0-9]*-*.md"), key=lambda page: int(page.name.partition("-")[0]))
 
 
 def pages_with_links() -> list[Path]:

@@ -20,6 +20,7 @@ from tests.small import SIZES, write_pairs
 from tools import make_docs
 from tools.draw_house import PICTURE, imported, picture, reduced
 from tools.pages import DOCS
+from tools.pages import chapters as chapters_of_the_walk
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -124,7 +125,7 @@ def test_readme_and_index_lead_to_every_page():
 
 
 def test_the_walk_leads_from_chapter_to_chapter():
-    chapters = [page for page in PAGES if re.match(r"docs/walk/\d", page)]
+    chapters = [page.relative_to(ROOT).as_posix() for page in chapters_of_the_walk()]
     index = (ROOT / "docs/walk/README.md").read_text(encoding="utf-8")
     assert re.findall(r"\]\((\d[\w-]+\.md)\)", index) == [Path(page).name for page in chapters]
     for page, following in itertools.pairwise(chapters):
