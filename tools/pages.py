@@ -49,7 +49,7 @@ from zipfile import ZipFile
 if "google.colab" in sys.modules:
     %pip install --quiet dragoman-*.whl
     ZipFile("walk.zip").extractall()"""
-CHAPTER_LINK = re.compile(r"\]\((\d-[\w-]+)\.md")
+CHAPTER_LINK = re.compile(r"\]\((\d+-[\w-]+)\.md")
 
 
 def runnable_pages() -> list[Path]:

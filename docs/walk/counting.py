@@ -1,4 +1,4 @@
-"""The small task of chapters 5, 6, 7 and 9: numbers in words, from English to French, learnt in seconds.
+"""The small task of chapters 5, 6, 7, 9 and 10: numbers in words, from English to French, learnt in seconds.
 
 A language of some thirty words, and yet no translation word by word: 71 is "sixty and eleven" in French, 97 is "four
 twenty seventeen". Hyphens are left out, for a word is a token here.
