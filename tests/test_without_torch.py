@@ -1,8 +1,10 @@
-"""Translating, documents and scores without torch; commands that need it say so before they do anything else."""
+"""Translating, documents and scores without the extra `train`; commands that need it say so before all else."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,19 +12,22 @@ import pytest
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.small import small_directory
 
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 WORDS = ["the", "red", "house", "is", "old", "a", "cat", "sees", "two", "dogs"]
-# torch is found, and fails when it is imported; the second makes it look as if it were not installed.
-IMPORTED_BY_NOBODY = """
+EXTRA = [re.match(r"[\w-]+", need)[0] for need in PROJECT["optional-dependencies"]["train"]]
+"""Packages of the extra `train`; those of its packages are imported under the same names."""
+# They are found, and fail when they are imported; the second makes it look as if torch were not installed.
+IMPORTED_BY_NOBODY = f"""
 import importlib.machinery, json, sys
 
-class NoTorch:
+class NotImported:
     def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self) if name == "torch" else None
+        return importlib.machinery.ModuleSpec(name, self) if name in {EXTRA} else None
 
     def create_module(self, spec):
-        raise ImportError("torch is imported")
+        raise ImportError(spec.name + " is imported")
 
-sys.meta_path.insert(0, NoTorch())
+sys.meta_path.insert(0, NotImported())
 """
 NOT_INSTALLED = "import sys\nsys.modules['torch'] = None\n"
 

@@ -161,7 +161,8 @@ def evaluate(
 
 
 @app.command(
-    epilog="dragoman calibrate models/opus-en-de pairs.tsv\ndragoman translate models/opus-en-de --confidence 'Hello.'"
+    needs_torch=True,
+    epilog="dragoman calibrate models/opus-en-de pairs.tsv\ndragoman translate models/opus-en-de --confidence 'Hello.'",
 )
 def calibrate(
     context: Context,

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import save
 
 from dragoman.errors import DataError
 from dragoman.storage.weights_file import opened, read_weights, sealed
@@ -47,6 +46,8 @@ def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int) -> 
     The changes are of the `rank`, or a little higher, such as those of a mean of several models. Raises `ValueError` if
     something else than matrices has changed.
     """
+    from safetensors.numpy import save  # it comes with the extra `train`; reading does without
+
     tensors = {}
     for name, weight in adapted.items():
         if np.array_equal(weight, base[name]):
