@@ -67,6 +67,14 @@ def check_model(model: Path, others: Sequence[str] = (), *, ensemble: Sequence[P
         check_files(member)
 
 
+def check_adapter(adapter: Path | None) -> None:
+    """Raise `DataError` for what is no adapter, by its header. None is none."""
+    if adapter:
+        from dragoman.storage import adapter as adapters
+
+        adapters.check_adapter(adapter)
+
+
 def check_decoding(model: Path, options: dict[str, Any]) -> "DecodingConfig":
     """The search that a model was scored with, changed by these options. Raises `UsageError` for a wrong one."""
     from dragoman.config.decoding import DecodingConfig

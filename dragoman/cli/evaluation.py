@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, open_pairs, whole_output
+from dragoman.cli.checks import check_adapter, check_decoding, open_pairs, whole_output
 from dragoman.cli.options import OUTPUT, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import DataError, UsageError
 from dragoman.system.urls import as_typed
@@ -93,10 +93,7 @@ def evaluate(
         from dragoman.decoding.recall import refuse_no_memory
 
         refuse_no_memory(memory)
-    if adapter:
-        from dragoman.storage.adapter import check_adapter
-
-        check_adapter(adapter)
+    check_adapter(adapter)
     if len(set(map(os.path.realpath, names))) < len(names):
         raise UsageError("A system is given twice; leave one of the two out.")
     if comet:

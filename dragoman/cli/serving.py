@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model
+from dragoman.cli.checks import check_adapter, check_decoding, check_model
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import Argument, Context, File, Option, app, decoding
 from dragoman.errors import ResourceError, UsageError
@@ -68,12 +68,9 @@ def serve(
     named = [_path_and_languages(model) for model in models]
     for path, _ in named:
         check_model(path)
-    if adapter:
-        if len(named) > 1:
-            raise UsageError("--adapter belongs to a single model; serve it alone.")
-        from dragoman.storage.adapter import check_adapter
-
-        check_adapter(adapter)
+    if adapter and len(named) > 1:
+        raise UsageError("--adapter belongs to a single model; serve it alone.")
+    check_adapter(adapter)
     read_keys = _read_keys(keys) if keys else []
     configs = [check_decoding(path, context.settings) for path, _ in named]
     from dragoman.system.optional import load

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
-from dragoman.cli.checks import check_decoding, check_model, open_output, open_pairs
+from dragoman.cli.checks import check_adapter, check_decoding, check_model, open_output, open_pairs
 from dragoman.cli.notices import mention_missing_kernels
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
@@ -100,10 +100,7 @@ def translate(
         from dragoman.decoding.recall import refuse_no_memory
 
         refuse_no_memory(memory)
-    if adapter:
-        from dragoman.storage.adapter import check_adapter
-
-        check_adapter(adapter)
+    check_adapter(adapter)
     load = _loader(
         model,
         (source, target),

@@ -35,8 +35,6 @@ RARELY = 0.1
 """Largest share of sources without a mark at their end that counts as exceptions."""
 FEWEST = 20
 """Fewest sources without a stop from which to tell whether their translations have one."""
-
-
 MOSTLY = 0.8
 """Smallest share of questions among the sentences with a sign, such as "where" at their beginning."""
 MOST_SIGNS, MOST_COUNTED = 500, 200_000
@@ -106,9 +104,9 @@ class StopCounts:
             if count < FEWEST or len(questions) == MOST_SIGNS:
                 break
             is_question = self.of_questions[sign] >= MOSTLY * count
-            first, _, second = sign.partition(" ")
-            # A longer one is as frequent as its first word at most, so that comes before it, or stands beside it.
-            if is_question != (questions.get(first, False) if second else False):
+            first, _, _ = sign.partition(" ")
+            # A longer one is as frequent as its first word at most, so that comes before it.
+            if is_question != questions.get(first, False):
                 questions[sign] = is_question
         return questions
 
