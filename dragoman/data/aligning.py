@@ -8,8 +8,12 @@ token at position a_j, or by none, and
 where P(a_j | a_j-1) depends on the jump a_j - a_j-1 alone. Tables and jumps are learnt by expectation maximisation, at
 first without jumps (IBM model 1). Both directions have to agree (Liang, Taskar and Klein 2006): a link counts as much
 as the geometric mean of its posterior probabilities.
+
+Words of many pieces have one counterpart, which the statistics often find for a single piece. The other pieces then get
+its link (`within_words`).
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +22,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from dragoman.data.batching import Sentences
-from dragoman.engine.shapes import Float, Int
+from dragoman.engine.shapes import Bool, Float, Int
 from dragoman.system.processes import map_on_cores, one_blas_thread
+from dragoman.text.scripts import is_unspaced
 
 NONE = -1
 """Position of a target token that nobody has aligned."""
@@ -169,11 +174,50 @@ class AlignmentModel:
         return states.transpose(1, 0, 2), transitions * moves
 
 
-def align(sources: Sentences, targets: Sentences, *, seed: int) -> Iterator[tuple[int, Int[np.ndarray, " tgt_len"]]]:
+def continuations(vocabulary: Sequence[bytes]) -> Bool[np.ndarray, " vocab"]:
+    """Whether each token of a vocabulary goes on with the word of the token before it, given the bytes of the tokens.
+
+    These tokens begin, without a space, with a letter or digit of a script that separates words by spaces, or within a
+    character.
+    """
+    return np.array([_continues(content) for content in vocabulary], bool)
+
+
+def _continues(content: bytes) -> bool:
+    if content and 0x80 <= content[0] < 0xC0:
+        return True
+    first = content.decode(errors="replace")[:1]
+    return (first.isalnum() or unicodedata.category(first or " ").startswith("M")) and not is_unspaced(first)
+
+
+def within_words(
+    positions: Int[np.ndarray, " tgt_len"], continues: Bool[np.ndarray, " tgt_len"], *, missing: int
+) -> Int[np.ndarray, " tgt_len"]:
+    """Positions in which a token without a link has that of its word's last token before it, else of its next.
+
+    `missing` is the position of tokens without a link, and `continues` says which tokens go on with the word of the
+    token before them.
+    """
+    indices = np.arange(len(positions))
+    words = np.cumsum(~continues)
+    is_linked = positions != missing
+    before = np.maximum.accumulate(np.where(is_linked, indices, -1))
+    after = np.minimum.accumulate(np.where(is_linked, indices, len(positions))[::-1])[::-1]
+    for nearest in (before, np.minimum(after, len(positions) - 1)):
+        takes = ~is_linked & (nearest >= 0) & (words[nearest] == words)
+        positions = np.where(takes, positions[nearest], positions)
+        is_linked |= takes
+    return positions
+
+
+def align(
+    sources: Sentences, targets: Sentences, *, seed: int, continues: Bool[np.ndarray, " vocab"] | None = None
+) -> Iterator[tuple[int, Int[np.ndarray, " tgt_len"]]]:
     """The index of each pair that is aligned, and for each token of its target the position of its source token.
 
     The position is the length of the source, that of its end, for a token that comes from none. Pairs with an empty or
-    a too long side are left out, and all but `MOST_PAIRS` others, drawn by `seed`.
+    a too long side are left out, and all but `MOST_PAIRS` others, drawn by `seed`. `continues` says which tokens of
+    the target vocabulary go on with a word (`continuations`); without it, each token is a word.
     """
     lengths = np.stack([sources.lengths, targets.lengths])
     fitting = np.flatnonzero((lengths.min(0) > 0) & (lengths.max(0) <= LONGEST))
@@ -187,7 +231,10 @@ def align(sources: Sentences, targets: Sentences, *, seed: int) -> Iterator[tupl
     with one_blas_thread():  # each process has a core
         forward, backward = map_on_cores(AlignmentModel.learn, [sides, sides[::-1]])
         for part, positions in zip(parts, map_on_cores(partial(_linked, (forward, backward)), jobs), strict=True):
-            yield from zip(part, positions, strict=True)
+            for row, aligned in zip(part, positions, strict=True):
+                if continues is not None:
+                    aligned = within_words(aligned, continues[targets[row]], missing=len(sources[row]))
+                yield row, aligned
 
 
 def _linked(

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from dragoman.config.run import RunConfig
-from dragoman.data.aligning import NONE, align
+from dragoman.data.aligning import NONE, align, continuations
 from dragoman.data.arrays import save_array
 from dragoman.data.batching import Sentences, Store, TokenBatches, TokenStore
 from dragoman.data.bitext import Bitext, CleanedBitext
@@ -203,7 +203,8 @@ def align_pairs(folder: Path, config: RunConfig) -> None:
     num_positions = int(target.ends[-1])
     positions = np.lib.format.open_memmap(folder / POSITIONS, "w+", np.int16, (num_positions,))
     positions[:] = NONE
-    for row, aligned in align(words, target, seed=config.seed):
+    continues = continuations(tools.target_tokenizer.vocabulary())
+    for row, aligned in align(words, target, seed=config.seed, continues=continues):
         stop = int(target.ends[row])
         positions[stop - len(aligned) : stop] = aligned + skipped
     positions.flush()

@@ -212,3 +212,42 @@ def test_pairs_that_were_not_aligned_cannot_guide_a_head(tmp_path: Path) -> None
         PreparedData.open(tmp_path, config)
     align_pairs(tmp_path, config)
     assert PreparedData.open(tmp_path, config).train.alignments is not None
+
+
+def test_all_tokens_of_a_word_have_a_link_if_one_of_them_has() -> None:
+    none = 9
+    positions = np.array([none, 3, none, none, 5, none, none, none])
+    continues = np.array([False, True, True, False, False, True, False, True])
+    expected = [3, 3, 3, none, 5, 5, none, none]
+    assert aligning.within_words(positions, continues, missing=none).tolist() == expected
+    assert aligning.within_words(positions[:0], continues[:0], missing=none).tolist() == []
+
+
+def test_tokens_that_continue_a_word_begin_with_a_letter_of_a_script_with_spaces() -> None:
+    vocabulary = {
+        b" red": False, b"ge": True, b"": False, b".": False, b"'": False, b"5": True, b" ": False,
+        "é".encode(): True, "\u0301".encode(): True, "é".encode()[1:]: True,
+        "猫".encode(): False, "の".encode(): False, "แมว".encode(): False, "नमस्".encode(): True,
+        "\u0947".encode(): True,
+    }  # fmt: skip
+    assert aligning.continuations([*vocabulary]).tolist() == [*vocabulary.values()]
+
+
+def test_positions_in_a_folder_are_those_of_words(tmp_path: Path) -> None:
+    sources, targets, _ = dictionary_pairs(300, words=20)
+    english, french = ([" ".join(f"w{token}" for token in row) for row in side] for side in (sources, targets))
+    tokenizer = Tokenizer.train([*english, *french], vocab_size=270)  # too few tokens for whole words
+    TextTools(tokenizer, tokenizer, SourceStyle()).save(tmp_path)
+    pieces = tokenizer.encode_batch(french)
+    rows = zip(tokenizer.encode_batch(english), pieces, strict=True)
+    TokenStore.write([tmp_path / "train-source", tmp_path / "train-target"], rows)
+    align_pairs(tmp_path, RunConfig())
+    continues = aligning.continuations(tokenizer.vocabulary())
+    ids = np.concatenate(pieces)
+    assert continues[ids].mean() > 0.3
+    ends = np.cumsum([*map(len, pieces)])
+    lengths = np.repeat([*map(len, tokenizer.encode_batch(english))], [*map(len, pieces)])
+    positions = np.load(tmp_path / POSITIONS)
+    is_linked = positions < lengths
+    inside = continues[ids] & ~np.isin(np.arange(len(ids)), [0, *ends])
+    np.testing.assert_array_equal(is_linked[inside], is_linked[np.flatnonzero(inside) - 1])
