@@ -6,7 +6,8 @@ A page is Markdown and its own source. What follows from the code is written bac
 - a block of ```python FILE NAME holds the definition of NAME in FILE;
 - a link [`NAME`](FILE.py) leads to the line on which FILE defines NAME.
 
-What a page folds in <details>, the answers of exercises, is folded in the notebook as well.
+What a page folds in <details>, such as the answers of exercises, is folded in the notebook as well, under the same
+summary.
 
 The page as a notebook has the same cells, with the same output.
 """
@@ -40,7 +41,7 @@ CELL = re.compile(
 )
 EXCERPT = re.compile(r"^```python (?P<file>\S+) (?P<name>[\w.]+)\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[`(?P<name>[\w.]+)`\]\((?P<file>[\w./-]+\.py)(#L\d+)?\)")
-FOLD = re.compile(r"(<details[^>]*>\n<summary>Answer</summary>|</details>)")
+FOLD = re.compile(r"(<details[^>]*>\n<summary>[^<]+</summary>|</details>)")
 ON_COLAB = """\
 # On Google Colab, first upload the two files of dist/ that `make colab` builds. Elsewhere this does nothing.
 import sys
@@ -163,14 +164,14 @@ def notebook(page: str, folder: Path, *, with_output: bool = True) -> NotebookNo
     """The page as a Jupyter notebook; one `with_output` is for readers, and sets itself up on Colab."""
     cells, end = [], 0
     for match, output in zip(CELL.finditer(page), shown_outputs(page, folder), strict=True):
-        cells += _markdown(page[end : match.start()], folded=_in_fold(page, end))
+        cells += _markdown(page[end : match.start()], summary=_fold(page, end))
         cells.append(v4.new_code_cell(match["code"].rstrip("\n")))
-        if _in_fold(page, match.start()):
+        if _fold(page, match.start()):
             cells[-1].metadata |= {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "cellView": "form"}
         if with_output:
             cells[-1].outputs = _outputs(output)
         end = match.end()
-    cells += _markdown(page[end:], folded=_in_fold(page, end))
+    cells += _markdown(page[end:], summary=_fold(page, end))
     if with_output:
         cells.insert(1, v4.new_code_cell(ON_COLAB))  # after the title
     for number, cell in enumerate(cells, start=1):
@@ -186,21 +187,30 @@ def to_json(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def _in_fold(page: str, position: int) -> bool:
-    """Whether a position of a page is inside <details>."""
-    return page.count("<details", 0, position) > page.count("</details>", 0, position)
+def _fold(page: str, position: int) -> str:
+    """The summary of the <details> around a position of a page; empty outside of any."""
+    folds = FOLD.findall(page, 0, position)
+    return _summary(folds[-1]) if folds else ""
 
 
-def _markdown(text: str, *, folded: bool) -> list[NotebookNode]:
-    """Cells of the text; what the page folds has a fold in each cell, since tags cannot reach into another one."""
+def _summary(tags: str) -> str:
+    """The summary in the tags that begin a fold; empty for the tag that ends one."""
+    return tags.partition("<summary>")[2].removesuffix("</summary>")
+
+
+def _markdown(text: str, *, summary: str) -> list[NotebookNode]:
+    """Cells of the text, which begins inside a fold with this summary, or in none.
+
+    What the page folds has a fold in each cell, since tags cannot reach into another one.
+    """
     text = EXCERPT.sub(r"```python\n\g<lines>```", text)
     text = CHAPTER_LINK.sub(r"](\1.ipynb", text)
     cells = []
     for part in FOLD.split(text):
         if FOLD.fullmatch(part):
-            folded = part.startswith("<details")
+            summary = _summary(part)
         elif part := part.strip():
-            part = f"<details><summary>Answer</summary>\n\n{part}\n\n</details>" if folded else part
+            part = f"<details><summary>{summary}</summary>\n\n{part}\n\n</details>" if summary else part
             cells.append(v4.new_markdown_cell(part))
     return cells
 

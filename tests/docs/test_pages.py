@@ -63,17 +63,20 @@ def test_every_picture_of_a_page_is_described_and_none_is_left_over():
     assert linked == {f"pictures/{path.name}" for path in (pages.CHAPTERS / "pictures").iterdir()}
 
 
-def test_each_chapter_has_exercises_whose_answers_are_folded_on_the_page_and_in_the_notebook():
+def test_each_chapter_has_exercises_and_folds_stay_folded_in_the_notebook():
     for path in pages.chapters():
         text = path.read_text(encoding="utf-8")
-        answers = re.findall(r"<details markdown=\"1\">\n<summary>Answer</summary>\n(.*?)</details>", text, re.DOTALL)
-        assert len(answers) == text.count("<details") == text.count("</details>") >= 2
+        fold = r"<details markdown=\"1\">\n<summary>(Answer|In the package)</summary>\n\n(.*?)</details>"
+        folds = re.findall(fold, text, re.DOTALL)
+        assert len(folds) == text.count("<details") == text.count("</details>")
+        assert [summary for summary, _ in folds].count("Answer") >= 2
         cells = nbformat.read(path.with_suffix(".ipynb"), as_version=4).cells
         folded = [cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
-        assert folded == [cell["code"].rstrip("\n") for answer in answers for cell in pages.CELL.finditer(answer)]
-        prose = " ".join(cell.source for cell in cells if cell.source.startswith("<details>"))
-        for answer in answers:
-            assert answer.strip().split("\n")[0] in prose
+        assert folded == [cell["code"].rstrip("\n") for _, inside in folds for cell in pages.CELL.finditer(inside)]
+        prose = [cell.source for cell in cells if cell.source.startswith("<details>")]
+        for summary, inside in folds:
+            first = pages.CHAPTER_LINK.sub(r"](\1.ipynb", inside.split("\n")[0])
+            assert any(source.startswith(f"<details><summary>{summary}</summary>\n\n{first}") for source in prose)
         assert all(cell.source.count("<details") == cell.source.count("</details>") for cell in cells)
 
 
