@@ -13,6 +13,8 @@ from dragoman.errors import DataError, DragomanError, ResourceError, redacted
 _URL = re.compile(r"\w[\w+.-]+:(//|:)")  # also zip://pairs.tsv::s3://bucket/pairs.zip
 TAGS = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
 """Names in file systems for the hash of a content, or the time of its last change."""
+_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
+"""OpenSSL's name for a certificate that nobody trusted has signed."""
 LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs",
              "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}  # fmt: skip
 
@@ -54,13 +56,32 @@ def reaching(url: str, verb: str = "read") -> Iterator[None]:
     except Exception as error:  # each file system has errors of its own for the network and for keys
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
+        error = _cause(error)
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         if isinstance(error, FileNotFoundError):
             raise DataError(f"{url} cannot be {verb}: it is not there ({reason}); check its name.") from None
+        if getattr(error, "status", None) in (401, 403):
+            raise DataError(f"{url} may not be {verb} ({reason}); its server asks for rights.") from None
         if isinstance(error, PermissionError) or "redential" in f"{type(error).__name__}{reason}":
             remedy = "check your keys (for s3:// as `aws` finds them: AWS_PROFILE, or AWS_ACCESS_KEY_ID) and rights"
             raise DataError(f"{url} may not be {verb} ({reason}); {remedy}.") from None
+        if _CERTIFICATE in reason:
+            remedy = (
+                "the certificate of the server is not trusted here. If it is your company's, name the file of its "
+                "authority in SSL_CERT_FILE"
+            )
+            raise ResourceError(f"{url} cannot be {verb}: {reason}; {remedy}.") from None
         raise ResourceError(f"{url} cannot be {verb}: {reason}; check the network and the URL.") from None
+
+
+def _cause(error: Exception) -> Exception:
+    """What made a file system say that a file is not there: itself, or an error of the network or the server.
+
+    That of http:// says so of whatever happens when it asks for the size of a file.
+    """
+    cause = error.__cause__
+    is_network = isinstance(cause, OSError) or getattr(cause, "status", None) not in (None, 404, 410)
+    return cause if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and is_network else error
 
 
 def file_system(url: str) -> tuple[Any, str]:

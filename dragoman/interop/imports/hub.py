@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,14 @@ def download(name: str, *, progress: bool = True) -> Path:
 
     Files that are in the cache are not downloaded again. A download that breaks off goes on where it was, or is begun
     anew by the next command if the network stays away. Each file is compared with the checksum that the Hub has for it.
-    Raises `DataError` for files that cannot be downloaded, and `UsageError` for other names.
+    With HF_HUB_OFFLINE=1 only the cache is read. Raises `DataError` for files that cannot be downloaded, and
+    `UsageError` for other names.
     """
     hub = load("huggingface_hub", extra="pretrained", purpose=f"Downloading {name}")
     repository, revision = parse(name)
+    constants = import_module("huggingface_hub.constants")
+    if constants.HF_HUB_OFFLINE:
+        return _cached(hub, Path(constants.HF_HUB_CACHE), name)
     if not progress:
         hub.utils.disable_progress_bars()
     try:
@@ -59,6 +64,35 @@ def download(name: str, *, progress: bool = True) -> Path:
     if not paths:
         raise DataError(f"{name} has none of the files of a pretrained translation model.")
     return paths[0].parent
+
+
+def _cached(hub: Any, cache: Path, name: str) -> Path:
+    """The folder of a model in the cache. Each file there is compared with the checksum that it is named after."""
+    repository, revision = parse(name)
+    repositories = hub.scan_cache_dir(cache).repos if cache.is_dir() else ()
+    models = [model for model in repositories if model.repo_type == "model" and model.repo_id == repository]
+    versions = [version for model in models for version in model.revisions]
+    if revision:
+        versions = [
+            version for version in versions if revision in version.refs or version.commit_hash.startswith(revision)
+        ]
+    if not versions:
+        raise DataError(f"{name} is not in the cache, and HF_HUB_OFFLINE forbids to download it; leave that out once.")
+    latest = max(versions, key=lambda version: ("main" in version.refs, version.last_modified))
+    folder = Path(latest.snapshot_path)
+    names = [path.name for path in folder.iterdir()]
+    weights = _weights_files(names)
+    if not weights:
+        raise DataError(f"{name} is in the cache without weights, and HF_HUB_OFFLINE forbids to download them.")
+    for file in [*(text for text in TEXTS if text in names), *weights]:
+        content = real_path(folder / file)
+        is_large = len(content.name) == 64
+        digest = hashlib.sha256() if is_large else hashlib.sha1(f"blob {content.stat().st_size}\0".encode())
+        # Without links, as on Windows, the cache does not say what a file should be.
+        if content != folder / file and _hex_digest(content, digest) != content.name:
+            content.unlink()
+            raise DataError(f"{file} of {name} is damaged in the cache, and was deleted; import again with a network.")
+    return folder
 
 
 def _weights_files(files: list[str]) -> list[str]:

@@ -4,8 +4,14 @@ import gzip
 import json
 import lzma
 import os
+import socket
+import ssl
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
@@ -70,6 +76,75 @@ def test_missing_objects_buckets_and_rights_are_told(bucket, monkeypatch):
         with pytest.raises(DataError, match="AWS_ACCESS_KEY_ID"):
             Bitext.open(f"{bucket}/none.tsv")
     fsspec.filesystem("s3").clear_instance_cache()
+
+
+class Status(BaseHTTPRequestHandler):
+    """Answers with the status that the path names."""
+
+    def do_HEAD(self) -> None:
+        self.send_error(int(self.path.split("/")[1]))
+
+    do_GET = do_HEAD
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Status)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (404, DataError, "it is not there"),
+        (403, DataError, "may not be read .*403.*; its server asks for rights"),
+        (503, ResourceError, "cannot be read: 503.*; check the network"),
+    ],
+)
+def test_what_a_web_server_refuses_is_told_from_what_is_not_there(server, status, kind, message):
+    with pytest.raises(kind, match=message):
+        Bitext.open(f"http://127.0.0.1:{server.server_port}/{status}/pairs.tsv")
+
+
+def test_a_server_that_is_not_there_is_told_from_a_file_that_is_not_there(server):
+    server.server_close()
+    with pytest.raises(ResourceError, match="cannot be read: Cannot connect to host"):
+        Bitext.open(f"http://127.0.0.1:{server.server_port}/pairs.tsv")
+
+
+def test_a_certificate_of_nobody_is_named(server, tmp_path):
+    pytest.importorskip("cryptography")
+    server.socket = tls(server.socket, tmp_path)
+    with pytest.raises(ResourceError, match=r"CERTIFICATE_VERIFY_FAILED.*name the file of its authority in SSL_CERT"):
+        Bitext.open(f"https://127.0.0.1:{server.server_port}/404/pairs.tsv")
+
+
+def tls(listening: socket.socket, folder: Path) -> ssl.SSLSocket:
+    """A socket that shows a certificate which it has signed itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "server.pem").write_bytes(private + certificate.public_bytes(encoding))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    return context.wrap_socket(listening, server_side=True)
 
 
 def test_a_missing_library_is_named(monkeypatch):

@@ -147,6 +147,7 @@ def run(hub, tmp_path_factory) -> Iterator[Run]:
                 assert line, reading.read()
             return int(line.removeprefix(ENDED)), reading.read()
 
+        run.home = home
         yield run
 
 
@@ -197,6 +198,32 @@ def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
     weights, expected = (load_file(tmp_path / f"{folder}/{name}") for folder in ("model", "whole"))
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[key], expected[key]) for key in expected)
+
+
+@pytest.mark.slow
+def test_without_a_network_the_cache_is_read_and_checked(hub, run, tmp_path):
+    assert run("import", NAME, tmp_path / "model")[0] == 0
+    home = Path(run.home)
+    offline = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    hub.asked.clear()
+
+    def imported(name: str, folder: str = "none") -> tuple[int, str]:
+        command = [sys.executable, "-m", "dragoman", "import", name, str(tmp_path / folder)]
+        done = subprocess.run(command, env=offline, capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    code, errors = imported(NAME, "again")
+    assert (code, hub.asked) == (0, []), errors
+    assert (tmp_path / "again/model.safetensors").read_bytes() == (tmp_path / "model/model.safetensors").read_bytes()
+    code, errors = imported("hf:Somebody/else")
+    assert code == 3
+    assert "hf:Somebody/else is not in the cache, and HF_HUB_OFFLINE forbids to download it" in errors
+    (weights,) = (path for path in home.rglob("model.safetensors") if path.is_file())
+    content = weights.resolve()
+    content.write_bytes(content.read_bytes()[:-1] + b"?")
+    code, errors = imported(NAME)
+    assert code == 3
+    assert "model.safetensors of hf:Somebody/opus-mt-en-fr is damaged in the cache, and was deleted" in errors
 
 
 @pytest.mark.slow
