@@ -23,7 +23,7 @@ from tools.outputs import Output, same_drawing, same_picture, same_text, smaller
 CODE = "Some text.\n\n```python\nprint(6 * 7)\n```\n\nMore.\n"
 
 
-LONG = {"1-text", "5-training", "6-decoding", "7-evaluation", "9-variants", "10-today", "errata"}
+LONG = {"1-text", "5-training", "6-decoding", "7-evaluation", "8-heads", "9-variants", "10-today", "errata"}
 """Pages that learn tokenizers or train models."""
 PAGES = [
     pytest.param(page, id=page.stem, marks=[pytest.mark.slow] * (page.stem in LONG)) for page in pages.runnable_pages()
