@@ -32,7 +32,7 @@ function told({ step, phase }) {
         ? "The decoder reads “begin”. There is nothing before it."
         : `The decoder reads “${piece}”, and no other piece: the cache has ${old}.`;
     case "project":
-      return `Three matrices make a query, a key and a value of “${piece}”. The key and the value are a new column of the cache; the query is needed only now.`;
+      return `Three matrices make a query, a key and a value from the state of “${piece}”. The key and the value are a new column of the cache; the query is needed only now.`;
     case "self":
       return step === 0
         ? "Self-attention: the query can look only at its own key, so its weight is 100 %."
@@ -229,10 +229,8 @@ const KEYS = { ArrowLeft: () => go(now() - 1), ArrowRight: () => go(now() + 1), 
 
 find("frame").max = last;
 DATA.heads.forEach((layer, number) =>
-  layer.forEach((_, head) => find("head").append(make("option", `${number + 1}.${head + 1}`, { value: `${number}.${head}` }))),
+  layer.forEach((_, head) => find("head").append(make("option", `layer ${number + 1}, head ${head + 1}`, { value: `${number}.${head}` }))),
 );
-find("head").title = "layer.head";
-find("head").setAttribute("aria-label", "Layer and head");
 find("play").addEventListener("click", play);
 find("back").addEventListener("click", () => go(now() - 1));
 find("on").addEventListener("click", () => go(now() + 1));
@@ -248,5 +246,5 @@ document.addEventListener("keydown", (event) => {
   KEYS[event.key]();
 });
 const options = new URLSearchParams(location.search);
-if (options.has("head")) find("head").value = options.get("head");
+find("head").value = options.get("head") ?? "1.0"; // the second layer looks at the word to translate most clearly
 go(Number(options.get("frame") ?? 0));
