@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dragoman.engine.engine import ArrayEngine, SourceIds, Stepper, suitable_batch
+from dragoman.engine.engine import ArrayEngine, ArrayStepper, SourceIds, Stepper, suitable_batch
 from dragoman.engine.log_probs import SHARED, ArrayLogProbs, LogProbs
 from dragoman.engine.parameters import GREATEST, quantised, with_shared
 from dragoman.engine.shapes import Float, Int
@@ -224,6 +224,8 @@ class Int8Engine(ArrayEngine):
         return suitable_batch(self.config, BATCH_TOKENS)
 
     def stepper(self, source_ids: SourceIds) -> Stepper:
+        if self.config.decoder_feed_forward == "positions":
+            return ArrayStepper(self, source_ids)  # a decoder of int8.h has feed-forward networks
         return Int8Stepper(self, source_ids)
 
     def encode(self, source_ids: SourceIds) -> Float[np.ndarray, "batch src_len d_model"]:

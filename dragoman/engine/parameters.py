@@ -157,10 +157,11 @@ def _stack(
         for attention in attentions:
             for part in ("query", "key", "value", "output"):
                 yield from _linear(f"{layer}.{attention}.{part}", width, width)
-        yield from _linear(f"{layer}.feed_forward.inner", width, config.d_ff)
-        if config.activation == "swiglu":
-            yield from _linear(f"{layer}.feed_forward.gate", width, config.d_ff)
-        yield from _linear(f"{layer}.feed_forward.outer", config.d_ff, width)
+        if name == "encoder" or config.decoder_feed_forward == "network":
+            yield from _linear(f"{layer}.feed_forward.inner", width, config.d_ff)
+            if config.activation == "swiglu":
+                yield from _linear(f"{layer}.feed_forward.gate", width, config.d_ff)
+            yield from _linear(f"{layer}.feed_forward.outer", config.d_ff, width)
         for number in range(len(attentions) + 1):
             yield from _norm(f"{layer}.residuals.{number}.norm", config)
     if config.norm_order == "pre":

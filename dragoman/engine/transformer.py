@@ -120,7 +120,8 @@ class FeedForward:
     outer: LinearMap
     activation: str
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array, offset: int = 0) -> Array:
+        """`x` may begin at any position `offset`: all positions are computed alike."""
         activated = ACTIVATIONS[self.activation]
         if self.gate is None:
             return self.outer(activated(self.inner(x)))
@@ -237,9 +238,15 @@ def sinusoidal_positions(config: TransformerConfig, offset: int, length: int) ->
     return table[:, :width].astype(np.float32)
 
 
+def _kept_positions(config: TransformerConfig, offset: int, length: int) -> Array:
+    """`sinusoidal_positions` from a table that is kept: a step of the decoder would compute a row each time."""
+    end = offset + length
+    return _first_positions(config, max(512, 1 << (end - 1).bit_length()))[offset:end]
+
+
 @lru_cache(maxsize=8)
 def _first_positions(config: TransformerConfig, length: int) -> Array:
-    """`sinusoidal_positions` from the first one on, kept: a step of the decoder would compute a row each time."""
+    """`sinusoidal_positions` from the first one on."""
     return sinusoidal_positions(config, 0, length)
 
 
@@ -272,7 +279,18 @@ class Embedding:
             return x + self.positions[offset:end]
         if self.config.positions == "rotary":
             return x
-        return x + _first_positions(self.config, max(512, 1 << (end - 1).bit_length()))[offset:end]
+        return x + _kept_positions(self.config, offset, ids.shape[1])
+
+
+@dataclass(frozen=True)
+class PositionsAgain:
+    """x + positions, which a notebook computes in place of the decoder's feed-forward networks."""
+
+    config: TransformerConfig
+
+    def __call__(self, x: Array, offset: int = 0) -> Array:
+        """`x` (rows, length, d_model) plus its positions, of which the first is `offset`."""
+        return x + _kept_positions(self.config, offset, x.shape[1])
 
 
 @dataclass(frozen=True)
@@ -281,7 +299,7 @@ class Layer:
 
     self_attention: MultiHeadAttention
     cross_attention: MultiHeadAttention | None
-    feed_forward: FeedForward
+    feed_forward: FeedForward | PositionsAgain
     norms: list[Norm]
     """One for each sub-layer."""
     pre_norm: bool
@@ -370,7 +388,7 @@ class NumpyTransformer:
             assert layer.cross_attention is not None
             change, weights = layer.cross_attention.to_memory(layer.before(x, 1), memory, memory_mask, of_memory)
             x = layer.after(x, change, 1)
-            x = layer.after(x, layer.feed_forward(layer.before(x, 2)), 2)
+            x = layer.after(x, layer.feed_forward(layer.before(x, 2), past), 2)
             if maps is not None:
                 maps.append(weights)
         return self._last_norms["decoder"](x) if self._last_norms else x
@@ -384,19 +402,19 @@ class NumpyTransformer:
         return Embedding(self._weights[f"{stack}.embedding.table.weight"], positions, self.config)
 
     def _layer(self, name: str) -> Layer:
-        has_memory = name.startswith("decoder")
+        has_memory, has_networks = name.startswith("decoder"), self.config.decoder_feed_forward == "network"
         return Layer(
             self._attention(f"{name}.self_attention", rotates=self.config.positions == "rotary"),
             self._attention(f"{name}.cross_attention", rotates=False) if has_memory else None,
-            FeedForward(
-                self._linear(f"{name}.feed_forward.inner"),
-                self._linear(f"{name}.feed_forward.gate") if self.config.activation == "swiglu" else None,
-                self._linear(f"{name}.feed_forward.outer"),
-                self.config.activation,
-            ),
+            PositionsAgain(self.config) if has_memory and not has_networks else self._feed_forward(name),
             [self._norm(f"{name}.residuals.{number}.norm") for number in range(3 if has_memory else 2)],
             pre_norm=self.config.norm_order == "pre",
         )
+
+    def _feed_forward(self, layer: str) -> FeedForward:
+        name, is_gated = f"{layer}.feed_forward", self.config.activation == "swiglu"
+        gate = self._linear(f"{name}.gate") if is_gated else None
+        return FeedForward(self._linear(f"{name}.inner"), gate, self._linear(f"{name}.outer"), self.config.activation)
 
     def _attention(self, name: str, *, rotates: bool) -> MultiHeadAttention:
         query, key, value, output = (self._linear(f"{name}.{part}") for part in ("query", "key", "value", "output"))

@@ -66,6 +66,10 @@ class TransformerConfig:
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     """Activation between the two linear maps of the feed-forward network; `swiglu` adds a gate (`FeedForward`)."""
 
+    decoder_feed_forward: Literal["network", "positions"] = "network"
+    """Last part of a decoder layer: a feed-forward network, or the sinusoidal positions added once more, x + positions.
+    The latter is a mistake of a notebook whose weights can be imported (`DecoderLayer`)."""
+
     scale_embeddings: bool = True
     """Multiply embeddings by sqrt(d_model), section 3.4 of the paper (`Embedding`)."""
     share_embeddings: bool = False
@@ -110,6 +114,11 @@ class TransformerConfig:
         if self.positions == "rotary" and self.d_model // self.num_heads % 2:
             raise ValueError(
                 f"`positions` is 'rotary', which needs an even head width, not {self.d_model // self.num_heads}."
+            )
+        if self.decoder_feed_forward == "positions" and not self.positions.startswith("sinusoidal"):
+            raise ValueError(
+                "`decoder_feed_forward` is 'positions', which adds sinusoidal positions, but `positions` is "
+                f"'{self.positions}'; change one."
             )
         smallest = min(self.source_vocab_size, self.target_vocab_size)
         for name in ("pad_id", "bos_id", "eos_id"):

@@ -207,7 +207,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = SelfAttention(config, rotation)
         self.cross_attention = CrossAttention(config)
-        self.feed_forward = FeedForward(config)
+        self.feed_forward = FeedForward(config) if config.decoder_feed_forward == "network" else PositionsAgain(config)
         self.residuals = nn.ModuleList(ResidualConnection(config) for _ in range(3))
 
     def forward(
@@ -221,6 +221,21 @@ class DecoderLayer(nn.Module):
     ) -> States:
         self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
         self_maps, cross_maps = (maps.decoder, maps.cross) if maps else (None, None)
+        offset = self_cache.length if self_cache else 0
         x = self.residuals[0](x, lambda x: self.self_attention(x, mask, self_cache, self_maps))
         x = self.residuals[1](x, lambda x: self.cross_attention(x, memory, memory_mask, cross_cache, cross_maps))
+        if isinstance(self.feed_forward, PositionsAgain):
+            return self.residuals[2](x, lambda x: self.feed_forward(x, offset))
         return self.residuals[2](x, self.feed_forward)
+
+
+class PositionsAgain(nn.Module):
+    """Adds the positions to the states, x + positions, as a notebook does in place of the decoder's networks."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.positions = SinusoidalPositions(config)
+
+    def forward(self, x: States, offset: int = 0) -> States:
+        """`offset` is the position of the first column."""
+        return x + self.positions(offset, x.size(1)).to(x.dtype)

@@ -226,9 +226,10 @@ def _closest_size(situation: Situation) -> Size:
 
 
 def _can_be_rotary(situation: Situation) -> bool:
-    """Whether the model is new and its heads have an even width, as rotary positions need."""
+    """Whether the model is new, its heads have an even width, and its decoder adds no positions that are not rotary."""
     model = situation.architecture
-    return not situation.adapts and model.d_model // model.num_heads % 2 == 0
+    has_networks = model.decoder_feed_forward == "network"
+    return not situation.adapts and has_networks and model.d_model // model.num_heads % 2 == 0
 
 
 def _can_be_aligned(situation: Situation) -> bool:

@@ -90,7 +90,10 @@ def test_every_field_of_the_architecture_and_each_of_its_values_is_switched_on()
     program = (pages.CHAPTERS / "evidence.py").read_text(encoding="utf-8")
     given = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
     follows_from_training = {"guided_head"}
+    only_imported = {"decoder_feed_forward"}
     for field in dataclasses.fields(TransformerConfig):
+        if field.name in only_imported:
+            continue
         if get_origin(field.type) is Literal:
             # The last one is only for models that are imported.
             for value in set(get_args(field.type)) - {field.default, "sinusoidal-fairseq"}:

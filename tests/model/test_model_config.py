@@ -25,6 +25,7 @@ CHANGES_LOGITS: dict[str, dict[str, Any]] = {
     "norm_eps": {"norm_eps": 0.1},
     "positions": {"positions": "sinusoidal-concatenated"},
     "activation": {"activation": "gelu"},
+    "decoder_feed_forward": {"decoder_feed_forward": "positions"},
     "scale_embeddings": {"scale_embeddings": False},
     "projection_bias": {"projection_bias": True},
     "pad_id": {"pad_id": 1},
@@ -163,6 +164,7 @@ def test_the_dropout_acts_in_training_only(name: str):
         ("norm", "batch", "choose one of 'layer', 'rms'"),
         ("positions", ["rotary"], "choose one of 'sinusoidal'"),
         ("activation", None, "choose one of 'relu'"),
+        ("decoder_feed_forward", "none", "choose one of 'network', 'positions'"),
         ("tie_projection", 1, "must be true or false"),
         ("d_ff", 2.5, "must be a whole number"),
         ("d_ff", True, "must be a whole number"),
@@ -199,6 +201,12 @@ def test_no_size_may_ask_for_a_terabyte(name: str):
 def test_rotary_positions_need_pairs_of_features():
     with pytest.raises(ValueError, match="even head width, not 15"):
         small_config(positions="rotary", num_heads=2)
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_a_decoder_that_adds_positions_needs_sinusoidal_ones(positions: str):
+    with pytest.raises(ValueError, match=f"`decoder_feed_forward` is 'positions'.* `positions` is '{positions}'"):
+        small_config(positions=positions, decoder_feed_forward="positions")
 
 
 def test_a_shared_table_needs_one_vocabulary():

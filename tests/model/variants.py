@@ -30,6 +30,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "gelu": {"activation": "gelu"},
     "silu": {"activation": "silu"},
     "swiglu": {"activation": "swiglu"},
+    "positions-again": {"decoder_feed_forward": "positions", "norm_order": "post"},
+    "positions-again-pre-norm": {"decoder_feed_forward": "positions", "positions": "sinusoidal-concatenated"},
     "unscaled": {"scale_embeddings": False},
     "shared": {"share_embeddings": True, "source_vocab_size": 47},
     "untied": {"tie_projection": False},

@@ -251,7 +251,7 @@ def mangled(dice: random.Random, content: bytes) -> bytes:
 SIZES = [-1, 0, 1, 2, 3, 5, 8, 16, 24, 32, 48, 64, 100, 128, 256, 16_384, 2**31, 2**32, 2**40, 2**63, 10**400]
 CHOICES = {
     "norm_order": ["pre", "post"], "norm": ["layer", "rms"], "norm_gain": ["feature", "scalar"],
-    "activation": ["relu", "gelu", "silu", "swiglu"],
+    "activation": ["relu", "gelu", "silu", "swiglu"], "decoder_feed_forward": ["network", "positions"],
     "positions": ["sinusoidal", "sinusoidal-concatenated", "sinusoidal-fairseq", "learned", "rotary"],
     "norm_eps": [1e-300, 1e-45, 1.0, 1e300, 10**308, 0, -1.0, float("nan"), float("inf")],
 }  # fmt: skip
