@@ -47,6 +47,8 @@ ARGOS_VERSION = "1.9"
 
 def refusal(directory: ModelDirectory) -> str | None:
     """Why a package cannot hold the model; None if it can."""
+    if reason := ctranslate2.refusal(directory):
+        return reason
     source, target = directory.tokenizers
     if not all(directory.languages):
         return "a package has the codes of its languages, and this model knows none; give --languages, such as en,de"

@@ -27,6 +27,16 @@ def library() -> Any:
     return load("ctranslate2", extra="ctranslate2", purpose="Exporting to CTranslate2")
 
 
+def refusal(directory: ModelDirectory) -> str | None:
+    """Why CTranslate2 cannot compute what the model does; None if it can."""
+    if directory.model.config.decoder_feed_forward == "positions":
+        return (
+            "its decoder adds positions where that of CTranslate2 has feed-forward networks "
+            "(model.decoder_feed_forward=positions)"
+        )
+    return None
+
+
 @torch.no_grad()
 def expressed(directory: ModelDirectory) -> ModelDirectory:
     """The model as CTranslate2 computes it: a decoder that starts with padding, as Marian's, never says padding."""

@@ -83,6 +83,7 @@ class Target:
 TARGETS = {
     "ctranslate2": Target(
         packages=("ctranslate2",),
+        refusal=ctranslate2.refusal,
         expressed=ctranslate2.expressed,
         write=ctranslate2.write,
         search=ctranslate2.search,

@@ -136,7 +136,11 @@ class Graph:
         x = self.op("Mul", tokens, self.constant(embedding.scale))
         if embedding.positions is None:
             return x
-        table = self.weight(embedding.positions(0, self.config.max_length or LONGEST).contiguous())
+        return self.positions_added(embedding.positions, x, first=first, length=length)
+
+    def positions_added(self, positions: nn.Module, x: str, *, first: str, length: str) -> str:
+        """`x` plus its positions, of which the first one is `first`."""
+        table = self.weight(positions(0, self.config.max_length or LONGEST).contiguous())
         return self.op("Add", x, self.sliced(table, first, length))
 
     def sliced(self, table: str, first: str, length: str) -> str:
@@ -264,7 +268,11 @@ def decoder_graph(model: Transformer) -> Any:
         )
         x = graph.residual(x, layer.residuals[0], attend_to_past)
         x = graph.residual(x, layer.residuals[1], attend_to_source)
-        x = graph.residual(x, layer.residuals[2], partial(graph.feed_forward, layer.feed_forward))
+        if config.decoder_feed_forward == "network":
+            last_part = partial(graph.feed_forward, layer.feed_forward)
+        else:
+            last_part = partial(graph.positions_added, model.decoder.embedding.positions, first=position, length=one)
+        x = graph.residual(x, layer.residuals[2], last_part)
     states = graph.norm(x, model.decoder.norm) if config.norm_order == "pre" else x
     logits = graph.linear(states, model.projection)
     logits = graph.op("Squeeze", logits, one)

@@ -49,6 +49,8 @@ def refusal(directory: ModelDirectory) -> str | None:
         return f"its norms add {config.norm_eps:g} to the variance, and those of {name} {EPSILON:g}"
     if config.activation == "swiglu":
         return f"it has a gate (model.activation=swiglu), which {name} has not"
+    if config.decoder_feed_forward == "positions":
+        return f"its decoder adds positions (model.decoder_feed_forward=positions), where {name} has networks"
     if model_type(config) == "m2m_100":
         if config.positions != "sinusoidal-fairseq":
             return f"{name}, which has its norms before each part, computes fairseq's positions and no others"

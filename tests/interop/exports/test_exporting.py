@@ -49,6 +49,7 @@ ARCHITECTURES = {
     "pre-norm, sinusoidal": {"scale_embeddings": False},
     "RMSNorm": {"norm_order": "post", "norm": "rms"},
     "SwiGLU": {"norm_order": "post", "activation": "swiglu"},
+    "notebook B, as written": {"norm_order": "post", "decoder_feed_forward": "positions"},
 }  # fmt: skip
 IMPORTED = {
     "Marian, imported": lambda folder: pretrained_models.marian(folder, separate=False),
