@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from dragoman.cli import options
 from dragoman.cli.options import Argument, Context, File, Option, app, choice, print_json
 from dragoman.errors import UsageError, command_line
-from dragoman.interop.imports.styles import STYLES
+from dragoman.interop.imports.styles import STYLES, chosen_style
 
 if TYPE_CHECKING:
     from dragoman.model import TransformerConfig
@@ -48,6 +48,14 @@ def import_(
     num_heads: Annotated[
         int | None, Option(metavar="N", min=1, help="Attention heads; a notebook's weights do not tell how many.")
     ] = None,
+    as_written: Annotated[
+        bool,
+        Option(
+            "--as-written",
+            help="The notebook's mistake was not repaired: for postnorm, whose decoder adds positions where its "
+            "feed-forward network belongs.",
+        ),
+    ] = False,
     source_tokenizer: Annotated[Path | None, File(help=f"A notebook's source tokenizer: {TOKENIZER}")] = None,
     target_tokenizer: Annotated[Path | None, File(help=f"A notebook's target tokenizer: {TOKENIZER}")] = None,
     sentences: Annotated[
@@ -75,8 +83,10 @@ def import_(
     refuse_to_overwrite(output)
     if model.startswith("hf:") or os.path.isdir(model):
         for_notebooks = [style, num_heads, source_tokenizer, target_tokenizer]
-        if any(option is not None for option in for_notebooks):
-            raise UsageError("--style, --num-heads and tokenizers are for a notebook's weights; leave them out.")
+        if as_written or any(option is not None for option in for_notebooks):
+            raise UsageError(
+                "--style, --num-heads, --as-written and tokenizers are for a notebook's weights; leave them out."
+            )
         _import_pretrained(context, model, output, (source, target), sentences, trim_vocabulary or [])
         return
     if source or target or sentences or trim_vocabulary:
@@ -86,7 +96,8 @@ def import_(
             f"{model} is a file, and so a notebook's weights: give --style and --num-heads; a pretrained model is a "
             "folder, or hf:OWNER/NAME."
         )
-    _import_notebook(context, Path(model), output, style, num_heads, (source_tokenizer, target_tokenizer))
+    tokenizers = source_tokenizer, target_tokenizer
+    _import_notebook(context, Path(model), output, style, num_heads, tokenizers, as_written=as_written)
 
 
 def _import_pretrained(
@@ -167,11 +178,14 @@ def _import_notebook(
     style: str,
     num_heads: int,
     tokenizers: tuple[Path | None, Path | None],
+    *,
+    as_written: bool,
 ) -> None:
     """Convert the weights that a notebook saved, and say how to use the model."""
     from dragoman.formats.text_files import open_input
     from dragoman.system.optional import load
 
+    chosen_style(style, as_written=as_written)
     source, target = tokenizers
     if (source is None) != (target is None):
         raise UsageError(
@@ -186,7 +200,8 @@ def _import_notebook(
     from dragoman.interop.imports.notebook_models import NotebookFiles, import_notebook
 
     display = context.display()
-    imported = import_notebook(NotebookFiles(file, style, num_heads, files), output, note=display.note)
+    notebook = NotebookFiles(file, style, num_heads, files, as_written)
+    imported = import_notebook(notebook, output, note=display.note)
     config = imported.model.config
     if context.as_json:
         print_json({"model": str(output), "style": style, "architecture": config.to_dict()})

@@ -102,7 +102,7 @@ def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
     ("command", "code", "sentence"),
     [
         ("nowhere.pt OUT --style prenorm --num-heads 3", 3, "nowhere.pt cannot be read: No such file"),
-        ("prenorm OUT --style prenorm --num-heads 3", 2, "--style, --num-heads and tokenizers are for a notebook"),
+        ("prenorm OUT --style prenorm --num-heads 3", 2, "--style, --num-heads, --as-written and tokenizers are"),
         ("pairs.tsv OUT --style prenorm --num-heads 3", 3, "pairs.tsv is refused: PyTorch finds no tensors in it"),
         ("hostile.pt OUT --style postnorm --num-heads 3", 3, "hostile.pt is refused: it asks to run `"),
         ("raw.pkl OUT --style postnorm --num-heads 3", 3, "raw.pkl is refused: PyTorch finds no tensors in it"),
@@ -112,6 +112,8 @@ def test_json_tells_the_architecture_and_quiet_nothing(dragoman, tmp_path):
         ("prenorm/model.pt OUT --style prenorm --num-heads 0", 2, "--num-heads"),
         ("prenorm/model.pt OUT --style prenrom --num-heads 3", 2, "no style 'prenrom' (did you mean 'prenorm'?)"),
         ("prenorm/model.pt OUT --style prenorm", 2, "--num-heads"),
+        ("prenorm/model.pt OUT --style prenorm --num-heads 3 --as-written", 2, "is for the style postnorm, whose"),
+        ("prenorm OUT --as-written", 2, "--as-written and tokenizers are for a notebook"),
         ("prenorm/model.pt . --style prenorm --num-heads 3", 2, "exists and is not empty"),
         ("prenorm/model.pt pairs.tsv/x --style prenorm --num-heads 3", 2, "pairs.tsv is a file"),
         ("prenorm/model.pt OUT --style prenorm --num-heads 3 --source-tokenizer x.json", 2, "the same file twice"),

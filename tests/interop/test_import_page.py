@@ -10,6 +10,7 @@ import torch
 
 from dragoman import cli
 from dragoman.interop.imports.styles import STYLES
+from tests.interop.notebook_models import Sizes, random_weights
 from tests.interop.notebooks import SOURCES, TARGETS, make
 
 PAGE = (Path(__file__).parents[2] / "docs/import.md").read_text(encoding="utf-8")
@@ -33,6 +34,10 @@ def folder(tmp_path_factory) -> Path:
         (path / name).write_text("\n".join(words), encoding="utf-8")
         file.unlink()
     make("keras", path, **SIZES)
+    sizes = Sizes(d_model=24, heads=8, encoder_layers=1, decoder_layers=1)
+    networks = re.compile(r"decoder_layers\.\d+\.feed_forward\.")
+    weights = random_weights("postnorm", sizes)
+    torch.save({name: weight for name, weight in weights.items() if not networks.match(name)}, path / "transformer.pt")
     prenorm = make("prenorm", path, **SIZES)
     prenorm.files.weights.rename(path / "tmodel_19.pt")
     prenorm.files.tokenizers[1].rename(path / "tokenizer_it.json")
@@ -44,7 +49,7 @@ def folder(tmp_path_factory) -> Path:
 def test_every_command_runs(folder, monkeypatch, capfd):
     monkeypatch.chdir(folder)
     commands = [line for block in blocks("sh") for line in block.split("\n") if line]
-    assert sum(" import " in command for command in commands) == 4
+    assert sum(" import " in command for command in commands) == 5
     for command in commands:
         monkeypatch.setattr(sys, "argv", shlex.split(command))
         with pytest.raises(SystemExit) as exit_:

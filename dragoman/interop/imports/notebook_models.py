@@ -39,6 +39,8 @@ class NotebookFiles:
     num_heads: int
     tokenizers: tuple[Path, Path] | None = None
     """Files of the source and the target tokenizer. None: sentences are written as ids."""
+    as_written: bool = False
+    """Whether the notebook's mistake that changes its weights was not repaired (`Style.as_written`)."""
 
 
 def import_notebook(files: NotebookFiles, output: Path, *, note: Callable[[str], None]) -> ModelDirectory:
@@ -49,7 +51,7 @@ def import_notebook(files: NotebookFiles, output: Path, *, note: Callable[[str],
     for tokenizers that do not fit.
     """
     refuse_to_overwrite(output)
-    notebook = Notebook.read(files.weights, files.style)
+    notebook = Notebook.read(files.weights, files.style, as_written=files.as_written)
     model = notebook.build(files.num_heads)
     source = _read_side(files, 0, model.config.source_vocab_size, note)
     target = _read_side(files, 1, model.config.target_vocab_size, note)
@@ -173,4 +175,5 @@ def _card(directory: ModelDirectory, files: NotebookFiles, *, program: str, form
         form=form,
         kind=kind if files.tokenizers else "ids",
         example="Hello." if files.tokenizers else "5 7 11",
+        has_networks=model.config.decoder_feed_forward == "network",
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from dragoman.errors import DataError, UsageError
-from dragoman.interop.imports.styles import STYLES, Style
+from dragoman.interop.imports.styles import STYLES, Style, chosen_style
 from dragoman.interop.imports.weights import named_tensors, read_weights
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.layers import SinusoidalPositions
@@ -28,20 +28,26 @@ _KERAS_LAYER = re.compile(r"(?<=\blayers/)([^/]+?)(?:_(\d{1,6}))?(?=/|$)")
 
 
 def from_notebook(
-    weights: str | Path | Mapping[str, Any], *, style: str, num_heads: SupportsIndex, **choices: Any
+    weights: str | Path | Mapping[str, Any],
+    *,
+    style: str,
+    num_heads: SupportsIndex,
+    as_written: bool = False,
+    **choices: Any,
 ) -> Transformer:
     """A notebook's model as a `Transformer` in evaluation mode, from its file or its `state_dict()`.
 
     `style` is prenorm, postnorm, annotated or keras. You give the number of heads, since the shapes of the weights do
-    not tell it. `choices` are other fields of `TransformerConfig`, such as `pad_id`.
+    not tell it. With `as_written`, the decoder of the style postnorm adds positions in place of its feed-forward
+    networks, which is a mistake of the notebook. `choices` are other fields of `TransformerConfig`, such as `pad_id`.
 
     The log-probabilities are the notebook's up to rounding. Where a norm adds 1e-6 to the standard deviation, ours adds
     1e-12 to the variance: the relative difference is about 1e-6 / std.
 
-    Raises `UsageError` for an unknown style or a wrong number of heads, and `DataError` for a file that is not of this
-    style, with the names of the tensors that are missing, unknown or of the wrong shape.
+    Raises `UsageError` for an unknown style, a style without this mistake or a wrong number of heads, and `DataError`
+    for a file that is not of this style, with the names of the tensors that are missing, unknown or of the wrong shape.
     """
-    return Notebook.read(weights, style).build(num_heads, **choices)
+    return Notebook.read(weights, style, as_written=as_written).build(num_heads, **choices)
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,18 @@ class Notebook:
     """Saved tables of sines, under the notebook's names."""
 
     @classmethod
-    def read(cls, weights: str | Path | Mapping[str, Any], style: str) -> Self:
+    def read(cls, weights: str | Path | Mapping[str, Any], style: str, *, as_written: bool = False) -> Self:
         """Read a file or a `state_dict()`; raises as `from_notebook` does."""
-        if style not in STYLES:
-            raise UsageError(f"There is no style '{style}'; choose one of {', '.join(STYLES)}.")
+        chosen = chosen_style(style, as_written=as_written)
         origin = "The mapping" if isinstance(weights, Mapping) else str(weights)
         tensors = named_tensors(weights, origin) if isinstance(weights, Mapping) else read_weights(Path(weights))
         tensors = renumbered(tensors)
         _check_style(tensors, style, origin)
-        num_layers = {
-            f"num_{stack}_layers": STYLES[style].num_layers(stack, tensors) for stack in ("encoder", "decoder")
-        }
+        _check_decoder(tensors, style, origin, as_written=as_written)
+        num_layers = {f"num_{stack}_layers": chosen.num_layers(stack, tensors) for stack in ("encoder", "decoder")}
         sines = {name: tensors.pop(name) for name in list(tensors) if name.endswith(SINES)}
-        return cls(_renamed(tensors, style, num_layers, origin), STYLES[style], origin, num_layers, sines)
+        theirs = _parameters(style, **num_layers, as_written=as_written)
+        return cls(_renamed(tensors, theirs, chosen.program, origin), chosen, origin, num_layers, sines)
 
     def num_positions(self) -> list[int]:
         """Rows of the source's and the target's position table; empty if positions are computed."""
@@ -140,23 +145,28 @@ def _config(num_heads: SupportsIndex, **fields: Any) -> TransformerConfig:
 
 
 @cache
-def _parameters(style: str, num_encoder_layers: int = 1, num_decoder_layers: int = 1) -> dict[str, str]:
+def _parameters(
+    style: str, num_encoder_layers: int = 1, num_decoder_layers: int = 1, *, as_written: bool = False
+) -> dict[str, str]:
     """The parameters of a model of this style: Dragoman's name -> the notebook's name."""
     sizes = {"num_encoder_layers": num_encoder_layers, "num_decoder_layers": num_decoder_layers}
-    config = _config(1, source_vocab_size=4, target_vocab_size=4, **sizes, **STYLES[style].choices)
+    chosen = chosen_style(style, as_written=as_written)
+    config = _config(1, source_vocab_size=4, target_vocab_size=4, **sizes, **chosen.choices)
     with torch.device("meta"):
-        return {name: STYLES[style].name_of(name) for name, _ in Transformer(config).named_parameters()}
+        return {name: chosen.name_of(name) for name, _ in Transformer(config).named_parameters()}
 
 
-def _renamed(tensors: dict[str, Tensor], style: str, num_layers: dict[str, int], origin: str) -> dict[str, Tensor]:
-    """The tensors under Dragoman's names. Raises `DataError` unless they are exactly those of the style."""
-    theirs = _parameters(style, **num_layers)
+def _renamed(tensors: dict[str, Tensor], theirs: dict[str, str], program: str, origin: str) -> dict[str, Tensor]:
+    """The tensors under Dragoman's names, from those of the program, which `theirs` has by Dragoman's.
+
+    Raises `DataError` unless the tensors have exactly these names.
+    """
     problems = [f"lacks `{name}`" for name in theirs.values() if name not in tensors]
     problems += [f"has unknown `{name}`" for name in sorted(tensors.keys() - theirs.values())]
     if problems:
         shown, others = ", ".join(problems[:3]), len(problems[3:])
         more = f" and {others} more" if others else ""
-        raise DataError(f"{origin} {shown}{more}; save all weights of {STYLES[style].program}, and no others.")
+        raise DataError(f"{origin} {shown}{more}; save all weights of {program}, and no others.")
     return {parameter: tensors[name] for parameter, name in theirs.items()}
 
 
@@ -177,7 +187,7 @@ def renumbered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_style(tensors: Mapping[str, Tensor], style: str, origin: str) -> None:
-    """Raise `DataError` if the names of another style fit better, or the decoder is incomplete."""
+    """Raise `DataError` if the names of another style fit better."""
     matches = {candidate: sum(name in tensors for name in _parameters(candidate).values()) for candidate in STYLES}
     best = max(matches, key=matches.get)
     if not matches[best]:
@@ -185,8 +195,22 @@ def _check_style(tensors: Mapping[str, Tensor], style: str, origin: str) -> None
         raise DataError(f"{origin} is none of the styles {', '.join(STYLES)}: it holds {shown}.")
     if matches[style] < matches[best]:
         raise DataError(f"{origin} is not of the style '{style}' but '{best}', {STYLES[best].program}; give that.")
-    if style == "postnorm" and not any(name.startswith("decoder_layers.0.feed_forward.fc") for name in tensors):
+
+
+def _check_decoder(tensors: Mapping[str, Tensor], style: str, origin: str, *, as_written: bool) -> None:
+    """Raise `DataError` if a decoder has no feed-forward network but should, or has one but should not."""
+    if not STYLES[style].as_written:
+        return
+    prefix = STYLES[style].name_of("decoder.layers.0.feed_forward.")
+    network = [name for name in tensors if name.startswith(prefix) and not name.endswith(SINES)]
+    if network and as_written:
+        raise DataError(
+            f"{origin}: the decoder has a feed-forward network, such as `{network[0]}`, so its notebook was repaired; "
+            "leave out --as-written."
+        )
+    if not network and not as_written:
         raise DataError(
             f"{origin}: the decoder has no feed-forward network, since the notebook writes `feed_forward = "
-            "PositionalEncoding(...)` there; repair that line to `PositionWiseFeedForward(...)` and train again."
+            "PositionalEncoding(...)` there; give --as-written to import the model as it is, or repair that line to "
+            "`PositionWiseFeedForward(...)` and train again."
         )

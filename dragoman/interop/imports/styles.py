@@ -6,10 +6,12 @@ Does not import torch, since the command line lists the styles.
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from dragoman.errors import UsageError
 
 _LAYER = re.compile(r"(?<=layers\.)\d+")
 
@@ -22,6 +24,9 @@ class Style:
     """Name of the program, for error messages and model cards."""
     choices: dict[str, Any]
     """Fields of `TransformerConfig` that give the formulas of the program."""
+    as_written: dict[str, Any] = field(default_factory=dict)
+    """Fields of `TransformerConfig` that give the formulas of a mistake, which `--as-written` imports. Without it the
+    program was repaired."""
     parts: dict[str, str]
     """Part of Dragoman's name -> part of the program's name. The longest part that fits is replaced; the rest stays.
     `{}` stands for the index of the layer."""
@@ -71,3 +76,22 @@ def read_table(name: str) -> dict[str, Any]:
 
 STYLES = {name: Style(**table) for name, table in read_table("notebooks.toml").items()}
 """Styles of notebooks, by the names that `--style` takes."""
+
+
+def chosen_style(name: str, *, as_written: bool = False) -> Style:
+    """The style of this name, with the formulas of the notebook's mistake if it is imported as written.
+
+    Raises `UsageError` if there is no such style, or no such mistake in its notebook.
+    """
+    if name not in STYLES:
+        raise UsageError(f"There is no style '{name}'; choose one of {', '.join(STYLES)}.")
+    style = STYLES[name]
+    if not as_written:
+        return style
+    if not style.as_written:
+        others = " or ".join(other for other, style in STYLES.items() if style.as_written)
+        raise UsageError(
+            f"--as-written is for the style {others}, whose notebook has a mistake that changes its weights; leave it "
+            f"out for '{name}'."
+        )
+    return replace(style, choices=style.choices | style.as_written)
