@@ -69,7 +69,7 @@ def test_each_chapter_has_exercises_and_folds_stay_folded_in_the_notebook():
         fold = r"<details markdown=\"1\">\n<summary>(Answer|In the package)</summary>\n\n(.*?)</details>"
         folds = re.findall(fold, text, re.DOTALL)
         assert len(folds) == text.count("<details") == text.count("</details>")
-        assert [summary for summary, _ in folds].count("Answer") >= 2
+        assert [summary for summary, _ in folds].count("Answer") >= 5
         cells = nbformat.read(path.with_suffix(".ipynb"), as_version=4).cells
         folded = [cell.source for cell in cells if cell.metadata.get("jupyter", {}).get("source_hidden")]
         assert folded == [cell["code"].rstrip("\n") for _, inside in folds for cell in pages.CELL.finditer(inside)]
