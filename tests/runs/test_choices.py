@@ -154,6 +154,7 @@ def test_what_is_set_is_not_chosen():
 def test_positions_are_rotary_where_heads_can_be_turned():
     assert chosen().model["positions"] == "rotary"
     assert "positions" not in chosen(["model.num_heads=6", "model.d_model=30"]).model
+    assert "positions" not in chosen(["model.decoder_feed_forward=positions"]).model  # these are sinusoidal
     assert chosen(["model.positions=learned"]).model["positions"] == "learned"
 
 
