@@ -12,8 +12,9 @@ def forward_flops(config: TransformerConfig, source: int, target: int) -> int:
     Padding, norms, activations and the softmax are not counted. Attention is counted in full, also under a causal mask.
     """
     square, inner = config.d_model**2, (3 if config.activation == "swiglu" else 2) * config.d_model * config.d_ff
+    decoder_inner = inner if config.decoder_feed_forward == "network" else 0
     encoder = config.num_encoder_layers * (source * (4 * square + inner) + 2 * source**2 * config.d_model)
-    layer = target * (6 * square + inner) + source * 2 * square
+    layer = target * (6 * square + decoder_inner) + source * 2 * square
     decoder = config.num_decoder_layers * (layer + 2 * target * (target + source) * config.d_model)
     return 2 * (encoder + decoder + target * config.d_model * config.target_vocab_size)
 

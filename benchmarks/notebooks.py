@@ -7,7 +7,7 @@
 the recipe notebook-postnorm, and for each epoch the loss before its step. Where the notebook's text is found (FILE),
 its own classes learn the same pairs in turn, and are what ours are compared with; else it is what the notebook printed.
 Its decoder has no feed-forward network, since the line that should make one adds the positions again. That line is
-repaired, or with --without-feed-forward ours does the same.
+repaired, or with --without-feed-forward ours does the same (`model.decoder_feed_forward=positions`).
 
 `standardised` translates the test pairs of runs, and prints BLEU as it is and without case and marks, which notebook D
 leaves out, so that models which write them can be compared with models that do not.
@@ -29,7 +29,6 @@ from dragoman.decoding.translator import Translator
 from dragoman.metrics import MAIN
 from dragoman.metrics.metric import Translations
 from dragoman.model import Transformer
-from dragoman.model.layers import SinusoidalPositions
 from dragoman.model.loss import LossOptions
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
@@ -51,17 +50,6 @@ REPAIRED = {1: 8.683, 10: 7.971, 14: 7.643}
 Pairs = tuple[Tensor, Tensor]
 
 
-class PositionsAgain(nn.Module):
-    """Adds the positions, x + positions, as the notebook's decoder does in place of a feed-forward network."""
-
-    def __init__(self, positions: SinusoidalPositions):
-        super().__init__()
-        self.positions = positions
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.positions(0, x.size(1))
-
-
 def random_ids(seed: int) -> Pairs:
     """The sources and the targets, as the notebook draws them."""
     generator = torch.Generator().manual_seed(seed)
@@ -69,13 +57,10 @@ def random_ids(seed: int) -> Pairs:
     return source, target
 
 
-def our_losses(config: RunConfig, pairs: Pairs, *, feed_forward: bool) -> Iterator[float]:
+def our_losses(config: RunConfig, pairs: Pairs) -> Iterator[float]:
     """The loss of each epoch, endlessly."""
     source, target = pairs
     model = Transformer(config.transformer(VOCABULARY, VOCABULARY)).train()
-    if not feed_forward:
-        for layer in model.decoder.layers:
-            layer.feed_forward = PositionsAgain(model.decoder.embedding.positions)
     training = config.training
     optimizer = build_optimizer(model, training)
     for group in optimizer.param_groups:
@@ -109,14 +94,16 @@ def their_losses(config: RunConfig, notebook: Path, pairs: Pairs, *, feed_forwar
 
 def compare_random(arguments: argparse.Namespace) -> None:
     """A line for each epoch."""
-    options = {"feed_forward": not arguments.without_feed_forward}
-    config = load_config(read_recipe("notebook-postnorm"), parse_settings(arguments.settings))
+    feed_forward = not arguments.without_feed_forward
+    kind = "network" if feed_forward else "positions"
+    settings = [f"model.decoder_feed_forward={kind}", *arguments.settings]
+    config = load_config(read_recipe("notebook-postnorm"), parse_settings(settings))
     pairs = random_ids(arguments.seed)
     torch.manual_seed(arguments.seed)
-    known = REPAIRED if options["feed_forward"] else PRINTED
-    ours, theirs = our_losses(config, pairs, **options), None
+    known = REPAIRED if feed_forward else PRINTED
+    ours, theirs = our_losses(config, pairs), None
     if arguments.notebook.is_file():
-        theirs = their_losses(config, arguments.notebook, pairs, **options)
+        theirs = their_losses(config, arguments.notebook, pairs, feed_forward=feed_forward)
     print("| epoch | notebook | dragoman | difference |\n| ---: | ---: | ---: | ---: |")
     for epoch in range(1, arguments.epochs + 1):
         loss, reference = next(ours), next(theirs) if theirs else known.get(epoch)

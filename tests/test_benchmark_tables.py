@@ -85,10 +85,12 @@ def test_numbers_keep_three_digits():
     assert [number(value) for value in (12345.6, 99.94, 0.123456)] == ["12,346", "99.9", "0.123"]
 
 
-@pytest.mark.parametrize("activation", ["relu", "swiglu"])
-def test_counted_operations_are_those_of_the_products(activation: str):
+@pytest.mark.parametrize(
+    "choices", [{"activation": "relu"}, {"activation": "swiglu"}, {"decoder_feed_forward": "positions"}], ids=str
+)
+def test_counted_operations_are_those_of_the_products(choices: dict[str, str]):
     sizes = {"source_vocab_size": 31, "target_vocab_size": 37, "d_model": 12, "d_ff": 20, "num_heads": 3}
-    config = TransformerConfig(**sizes, num_encoder_layers=2, num_decoder_layers=3, activation=activation)
+    config = TransformerConfig(**sizes, num_encoder_layers=2, num_decoder_layers=3, **choices)
     model = Transformer(config).train()  # not what the compiled kernel does, which no counter sees
     source, target = torch.randint(4, 31, (1, 7)), torch.randint(4, 37, (1, 5))
     with FlopCounterMode(display=False) as counter:
