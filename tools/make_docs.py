@@ -29,7 +29,7 @@ from tools import draw_house
 from tools.pages import DOCS, up_to_date
 
 NOTICE = "<!-- Written by tools/make_docs.py from the code: change it there, then `make docs`. -->\n"
-DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id", "guided_head")
+DERIVED = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id", "guided_head", "aligned_token")
 """Fields of the architecture that follow from the tokenizer or the training and are no settings."""
 CHOSEN = {
     "size", "tokenizer.vocab_size", "model.positions", "model.dropout", "training.learning_rate", "training.warmup",

@@ -114,7 +114,8 @@ def model_in(text: str) -> dict[str, Any]:
 
 def train(folder: Path) -> None:
     """Train a narrower model of the demo for `STEPS` steps, so that it is the same on each machine up to rounding."""
-    settings = [*SIZE, "training.max_minutes=null", f"training.max_steps={STEPS}", f"training.validate_every={STEPS // 2}"]
+    steps = [f"training.max_steps={STEPS}", f"training.validate_every={STEPS // 2}"]
+    settings = [*SIZE, "training.max_minutes=null", *steps]
     command = [sys.executable, "-m", "dragoman", "train", "builtin:grammar", "--recipe", "demo", *settings]
     subprocess.run([*command, "--output", str(folder)], check=True)
 

@@ -82,8 +82,9 @@ class RunConfig(Section):
                 "and the same tokens in each epoch; leave out tokenizer.shared=false, tokenizer.dropout and "
                 "tokenizer.sampling_alpha."
             )
-        if self.model.get("guided_head") and not self.training.guided_alignment and not self.finetune.model:
-            raise ValueError("`guided_head` needs training.guided_alignment; set that instead.")
+        for key in {"guided_head", "aligned_token"} & self.model.keys():
+            if self.model[key] and not self.training.guided_alignment and not self.finetune.model:
+                raise ValueError(f"`{key}` needs training.guided_alignment; set that instead.")
         if model.share_embeddings and not self.tokenizer.shared and not self.finetune.model:
             raise ValueError(
                 "`share_embeddings` gives source and target one table, but tokenizer.shared=false two vocabularies; "
@@ -110,8 +111,9 @@ class RunConfig(Section):
         sizes = {"source_vocab_size": source_vocab_size, "target_vocab_size": target_vocab_size}
         shared = {"share_embeddings": self.tokenizer.shared}
         is_guided = bool(self.training.guided_alignment)
-        # The head of a base model that is adapted without guidance still knows what it was taught.
-        guided = {} if self.finetune.adapts and not is_guided else {"guided_head": is_guided}
+        guided = {"guided_head": is_guided, "aligned_token": "read" if is_guided else "predicted"}
+        if self.finetune.adapts and (self.model.get("guided_head") or not is_guided):
+            guided = {}  # the head of a base model still knows what it was taught
         return TransformerConfig.preset(self.size, **(shared | self.model | sizes | ids | guided))
 
     def to_yaml(self) -> str:

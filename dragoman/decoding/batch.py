@@ -284,13 +284,19 @@ class BatchWork:
         return alignments
 
     def _attention(self, pairs: list[tuple[list[int], list[int]]]) -> list[np.ndarray]:
-        """The attention (tgt_len, src_len) of each pair of tokens and their ends, by the first engine."""
+        """The attention (tgt_len, src_len) to the source by each target token and its end, by the first engine."""
         self._may_go_on()
         source_ids, target_ids = self._padded_pairs(pairs)
         # A translation that was truncated at the last position has no position for its end of sentence.
         inputs = target_ids[:, : min(target_ids.shape[1] - 1, self.max_length)]
         maps = self.engines[0].attention(source_ids, inputs)
-        return [map_[: len(target) + 1, : len(source) + 1] for map_, (source, target) in zip(maps, pairs, strict=True)]
+        attention = [
+            map_[: len(target) + 1, : len(source) + 1] for map_, (source, target) in zip(maps, pairs, strict=True)
+        ]
+        if self.engines[0].config.aligned_token == "predicted":
+            return attention
+        # The row of a token is that of the step which reads it. No step reads the end: it comes from the source's end.
+        return [np.vstack([rows[1:], np.eye(1, rows.shape[1], rows.shape[1] - 1)]) for rows in attention]
 
     def _stepper(self, sentences: list[Sentence], config: DecodingConfig, times: int = 1) -> Stepper:
         """All engines under the rules that apply; each sentence has `times` rows, one after another."""

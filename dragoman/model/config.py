@@ -96,6 +96,9 @@ class TransformerConfig:
     guided_head: bool = False
     """Whether the first head of the last decoder layer but one was taught word alignments, and so tells them
     (`aligning_layers`)."""
+    aligned_token: Literal["predicted", "read"] = "predicted"
+    """Target token whose source words cross-attention tells: the one that a step predicts, or the one that it has read.
+    A guided head that has read the token knows what to look for."""
 
     pad_id: int = 0
     """Token that fills up short rows; hidden from attention wherever no mask is given (`Transformer`)."""

@@ -99,6 +99,16 @@ def alignment_loss(
     return -wide.clamp(min=torch.finfo(wide.dtype).tiny).log().sum()
 
 
+def positions_of_inputs(
+    positions: Int[Tensor, "rows tgt_len"], labels: Int[Tensor, "rows tgt_len"], *, pad_id: int
+) -> Int[Tensor, "rows tgt_len"]:
+    """The source positions of the decoder's inputs, from those of its labels, which it reads one step later.
+
+    Negative for the first input, which is no word, and where the labels are padding.
+    """
+    return F.pad(positions[:, :-1], (1, 0), value=-1).masked_fill(labels == pad_id, -1)
+
+
 def divergence(p: Float[Tensor, "*targets vocab"], q: Float[Tensor, "*targets vocab"]) -> Float[Tensor, "*targets"]:
     """(KL(P || Q) + KL(Q || P)) / 2 of two predictions, whose log-probabilities are `p` and `q`."""
     return ((p.exp() - q.exp()) * (p - q)).sum(-1) / 2

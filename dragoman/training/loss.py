@@ -6,7 +6,7 @@ from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import Batch
 from dragoman.model import Transformer
 from dragoman.model.attention import AttentionMaps
-from dragoman.model.loss import LossOptions, alignment_loss, cross_entropy
+from dragoman.model.loss import LossOptions, alignment_loss, cross_entropy, positions_of_inputs
 
 
 def loss_options(config: TrainingConfig, pad_id: int) -> LossOptions:
@@ -43,7 +43,10 @@ def batch_loss(model: Transformer, batch: Batch, options: LossOptions) -> tuple[
     )
     if maps is not None and batch.positions is not None:
         recorded = maps.cross[model.config.aligning_layers[0]]
-        guided = alignment_loss(recorded.weights_of(0), batch.positions.repeat(passes, 1))
+        positions = batch.positions
+        if model.config.aligned_token == "read":
+            positions = positions_of_inputs(positions, batch.labels, pad_id=model.config.pad_id)
+        guided = alignment_loss(recorded.weights_of(0), positions.repeat(passes, 1))
         loss = loss + options.guided_alignment * guided
     return loss / passes, count
 

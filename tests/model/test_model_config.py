@@ -64,7 +64,7 @@ DROPOUTS = {
 }  # fmt: skip
 ONE_TABLE = {"share_embeddings", "tie_projection"}
 READ_BY_DECODING = {"bos_id", "eos_id"}
-READ_FOR_ALIGNMENTS = {"guided_head"}  # see tests/training/test_guided_alignment.py
+READ_FOR_ALIGNMENTS = {"guided_head", "aligned_token"}  # see tests/training/test_guided_alignment.py
 FIRST_WEIGHTS = {"initialisation"}  # see test_transformer.py
 
 

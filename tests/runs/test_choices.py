@@ -70,15 +70,18 @@ def test_pairs_that_are_seen_more_often_get_more_dropout():
 def test_a_head_is_guided_where_pairs_have_the_same_tokens_in_each_epoch():
     assert chosen().training.guided_alignment == 0.1
     assert chosen().transformer(1000, 1000).guided_head
+    assert chosen().transformer(1000, 1000).aligned_token == "read"
     without = "tokenizer.dropout=0.1", "training.joined=0.1", "training.guided_alignment=0", "tokenizer.kind=char"
     for setting in without:
         config = chosen([setting])
         assert not config.training.guided_alignment
         assert not config.transformer(1000, 1000).guided_head
+        assert config.transformer(1000, 1000).aligned_token == "predicted"
     adapted = {"finetune": {"model": "runs/base"}}
     assert chosen(recipe=adapted).training.guided_alignment is None
     guided = adapted | {"model": {"guided_head": True}}
     assert chosen(recipe=guided).training.guided_alignment == 0.1
+    assert chosen(recipe=guided).transformer(1000, 1000).aligned_token == "predicted"  # as the head was taught
     few = chosen(recipe=guided, pairs=500)
     assert few.training.guided_alignment is None
     assert few.transformer(1000, 1000).guided_head
@@ -101,6 +104,7 @@ def test_what_contradicts_a_guided_head_is_refused():
         (["training.guided_alignment=0.1", "tokenizer.dropout=0.1"], "split words into others in each epoch"),
         (["training.guided_alignment=0.1", "training.joined=0.1"], "than those that were aligned"),
         (["model.guided_head=true"], "needs training.guided_alignment"),
+        (["model.aligned_token=read"], "`aligned_token` needs training.guided_alignment"),
     ):
         with pytest.raises(UsageError, match=words):
             load_config({}, parse_settings(settings))

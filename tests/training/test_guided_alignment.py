@@ -1,5 +1,6 @@
 """Guided alignment: the loss of one head, its gradient, and engines that read this head."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ from dragoman.model import Transformer, TransformerConfig
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.loss import LossOptions, alignment_loss
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.training.executors import CopiesExecutor, Executor
 from dragoman.training.loss import batch_loss
-from tests.small import train_run
+from tests.small import small_directory, train_run
 
 CONFIG = TransformerConfig(
     source_vocab_size=40,
@@ -76,6 +78,36 @@ def test_the_loss_of_a_batch_has_the_share_of_one_head(model: Transformer, batch
     guided, count_too = batch_loss(model, batch, LossOptions(0, r_drop=r_drop, guided_alignment=0.25))
     assert count == count_too
     torch.testing.assert_close(guided - plain, 0.25 * of_head, rtol=1e-4, atol=1e-4)
+
+
+def test_a_head_may_be_taught_the_token_that_a_step_has_read(batch: Batch) -> None:
+    torch.manual_seed(11)
+    model = Transformer(replace(CONFIG, aligned_token="read"))
+    maps = AttentionMaps()
+    model.states(batch.source_ids, batch.target_ids, maps=maps)
+    weights = maps.cross[1].weights[:, 0]
+    of_head = torch.tensor(0.0)
+    for row, labels in enumerate(batch.labels.tolist()):
+        for place in range(labels.index(CONFIG.eos_id)):  # the next step reads what this one predicts
+            if batch.positions[row, place] >= 0:
+                of_head = of_head - weights[row, place + 1, batch.positions[row, place]].log()
+    plain, _ = batch_loss(model, batch, LossOptions(0))
+    guided, _ = batch_loss(model, batch, LossOptions(0, guided_alignment=0.25))
+    torch.testing.assert_close(guided - plain, 0.25 * of_head, rtol=1e-4, atol=1e-4)
+
+
+def test_the_attention_of_a_token_is_that_of_the_step_which_aligns_it() -> None:
+    tokenizer = Tokenizer.train(["a b c"], vocab_size=270)
+    pairs = [([5, 6, 7], [8, 9]), ([5, 6], [8, 9, 10, 11])]
+    rows = []
+    for aligned in ("predicted", "read"):
+        directory = small_directory(tokenizer, num_decoder_layers=3, guided_head=True, aligned_token=aligned)
+        with Translator(directory) as translator:
+            rows.append(translator._work._attention(pairs))
+    for (source, target), predicted, read in zip(pairs, *rows, strict=True):
+        assert predicted.shape == read.shape == (len(target) + 1, len(source) + 1)
+        np.testing.assert_allclose(read[:-1], predicted[1:])
+        assert read[-1].tolist() == [0.0] * len(source) + [1.0]
 
 
 def test_only_what_the_head_is_computed_from_gets_another_gradient(model: Transformer, batch: Batch) -> None:

@@ -97,7 +97,9 @@ def _specification(config: TransformerConfig) -> Any:
         "rotary_dim": 0 if config.positions == "rotary" else None,
         "rotary_interleave": True,
     }
-    alignment = {"alignment_layer": config.aligning_layers[0], "alignment_heads": 1} if config.guided_head else {}
+    # CTranslate2 takes the attention of a step for that of the token which the step predicts.
+    is_aligned = config.guided_head and config.aligned_token == "predicted"
+    alignment = {"alignment_layer": config.aligning_layers[0], "alignment_heads": 1} if is_aligned else {}
     return specs.transformer_spec.TransformerSpec(
         specs.transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **options),
         specs.transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **options, **alignment),

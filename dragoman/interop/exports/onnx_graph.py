@@ -251,8 +251,8 @@ def decoder_graph(model: Transformer) -> Any:
     `value_i` of the tokens before. Its outputs are `log_probs` (rows, vocab), `attention` (rows, length), and for each
     layer `new_key_i` and `new_value_i`, which include this token.
 
-    `attention` is the mean over the heads that tell which source words a token comes from
-    (`TransformerConfig.aligning_layers`).
+    `attention` is the mean over the heads that tell which source words a token comes from, the one that the step
+    predicts or the one that it has read (`TransformerConfig.aligning_layers` and `aligned_token`).
     """
     config, graph = model.config, Graph("decoder", model)
     tokens = graph.input("tokens", ["rows", 1], whole=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 from dragoman.interop.exports.engine_files import LONGEST
 from dragoman.interop.exports.proof import EngineTranslation, translation_limit
 from dragoman.interop.files import STYLE_FILE
-from dragoman.interop.imports.huggingface import ACTIVATIONS, GUIDED_HEAD, SHARED, SIZES, STYLE
+from dragoman.interop.imports.huggingface import ACTIVATIONS, ALIGNED_TOKEN, GUIDED_HEAD, SHARED, SIZES, STYLE
 from dragoman.interop.imports.pretrained_vocabulary import NLLB_MASK, NLLB_SPECIAL, PIECES
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
@@ -125,7 +125,7 @@ def _config(config: TransformerConfig, length: int) -> dict[str, Any]:
         "is_encoder_decoder": True,
         "forced_eos_token_id": None,
         "use_cache": True,
-        **({GUIDED_HEAD: True} if config.guided_head else {}),
+        **({GUIDED_HEAD: True, ALIGNED_TOKEN: config.aligned_token} if config.guided_head else {}),
     }
 
 

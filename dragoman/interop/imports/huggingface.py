@@ -65,8 +65,8 @@ FORMULAS: dict[str, dict[str, Any]] = {
     "m2m_100": {"norm_order": "pre", "positions": "sinusoidal-fairseq", "projection_bias": False},
 }
 """Formulas of each kind of model, as fields of `TransformerConfig`."""
-GUIDED_HEAD = "guided_head"
-"""A key of config.json that only Dragoman writes and reads."""
+GUIDED_HEAD, ALIGNED_TOKEN = "guided_head", "aligned_token"
+"""Keys of config.json that only Dragoman writes and reads."""
 REFUSED = ("normalize_before", "normalize_embedding", "add_final_layer_norm")
 """Keys of Marian's config.json that transformers writes, but does not compute if they are true."""
 SAME = 2e-3
@@ -99,6 +99,8 @@ def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origi
     shared = values.get("share_encoder_decoder_embeddings", True)
     fields["target_vocab_size"] = values["vocab_size"]
     fields["guided_head"] = values.get(GUIDED_HEAD) is True
+    if fields["guided_head"] and values.get(ALIGNED_TOKEN) == "read":
+        fields["aligned_token"] = "read"
     if not shared:
         fields["target_vocab_size"] = values.get("decoder_vocab_size", values["vocab_size"])
     # Tables that are not tied to the projection are not tied to each other either, if the file has them.

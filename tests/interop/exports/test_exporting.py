@@ -43,7 +43,7 @@ ARCHITECTURES = {
     "post-norm, learned positions": {"norm_order": "post", "positions": "learned", "max_positions": 90},
     "post-norm, GELU, own projection": {
         "norm_order": "post", "activation": "gelu", "tie_projection": False, "projection_bias": True,
-        "guided_head": True,
+        "guided_head": True, "aligned_token": "read",
     },
     "post-norm, one gain for all features": {"norm_order": "post", "norm_gain": "scalar"},
     "pre-norm, sinusoidal": {"scale_embeddings": False},
@@ -187,8 +187,9 @@ def test_what_was_written_for_transformers_translates_the_same_when_it_comes_bac
     first, again = Translator.load(models[name]), Translator.load(tmp_path / "again")
     assert again.languages == first.languages
     assert again.decoding == first.decoding
-    guided = [ModelDirectory.load(folder).model.config.guided_head for folder in (models[name], tmp_path / "again")]
-    assert guided[0] == guided[1]
+    configs = [ModelDirectory.load(folder).model.config for folder in (models[name], tmp_path / "again")]
+    assert configs[0].guided_head == configs[1].guided_head
+    assert configs[0].aligned_token == configs[1].aligned_token
     for translation, expected in zip(again.translate(FEW), first.translate(FEW), strict=True):
         assert (translation.text, translation.tokens) == (expected.text, expected.tokens)
         assert translation.score == pytest.approx(expected.score, abs=1e-4)

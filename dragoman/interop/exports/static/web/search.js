@@ -79,7 +79,9 @@ export async function search(model, source, { beamSize = model.config.beam_size 
   const length = source.length + 1;
   const state = await model.encode([...source, eos]);
   const ended = [];
-  const end = ({ tokens, total, attention }, finished) => {
+  const end = ({ tokens, total, attention: steps }, finished) => {
+    // Attention may tell where the token that a step has read comes from, instead of the one that it predicts.
+    const attention = model.config.aligned_token === "read" ? [...steps.slice(1), steps.at(-1)] : steps;
     ended.push({ tokens, attention, finished, score: total / (tokens.length + finished) ** penalty });
   };
   let live = [{ tokens: [], total: 0, attention: [], last: bos }];
