@@ -1,10 +1,11 @@
-"""What takes too long for the pages of the walk: measured here, kept in evidence/, shown by chapters 0, 5, 8 and 9.
+"""What takes too long for the pages of the walk: measured here, kept in evidence/, shown by chapters 0, 5, 8, 9 and 11.
 
     .venv/bin/python docs/walk/evidence.py [variants] [averaging] [heads] [lengths]
+    .venv/bin/python docs/walk/evidence.py multi30k
 
 `variants` trains each choice of chapter 9 with five seeds (twenty minutes on two cores), `averaging` does what chapter
 5 does once (a minute), `heads` trains the demo and takes its heads out (five minutes), and `lengths` times attention
-beside an RNN (a minute, on Linux).
+beside an RNN (a minute, on Linux). `multi30k` reads what the command of chapter 11 left in runs/multi30k.
 """
 
 import io
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from counting import averages, build, counting, solved, train
 from PIL import Image
 from torch import nn
@@ -40,6 +42,7 @@ from dragoman.report.attention import word_attention
 from dragoman.report.inspection_page import render_inspection
 from dragoman.report.pictures import plot_attention
 from dragoman.storage.checkpoints import Checkpoints
+from dragoman.storage.directory import ArrayDirectory
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
@@ -456,6 +459,65 @@ def _memory(name: str) -> float:
     return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024 / 1e6
 
 
+# --- multi30k --------------------------------------------------------------------------------------
+
+RUN = Path("runs/multi30k")
+SENTENCES = [
+    "A man in a blue jacket is repairing a bicycle in front of a small shop.",
+    "Two girls are eating ice cream on a bench.",
+    "A dog with a red ball runs through the snow.",
+    "The parliament adopted the budget with a large majority.",
+    "I have not slept well since you left.",
+]
+"""Three captions and two sentences of other kinds, none of which is in the data."""
+
+
+def multi30k() -> None:
+    """The course and the results of the run in `RUN`, and its translations of `SENTENCES`."""
+    config = yaml.safe_load((RUN / "run/config.yaml").read_text(encoding="utf-8"))
+    events = read_metrics(RUN / "run/metrics.jsonl")
+    steps = [event for event in events if event["event"] == "step"]
+    evaluation = json.loads((RUN / "run/evaluation.json").read_text(encoding="utf-8"))
+    model = ArrayDirectory.load(RUN).model
+    with Translator.load(RUN) as translator:
+        translations = [translation.to_dict() for translation in translator.translate(SENTENCES, n_best=3)]
+    found = {
+        "weights": sum(weight.size for weight in model.weights.values()),
+        "layers": [model.config.num_encoder_layers, model.config.num_decoder_layers],
+        "width": model.config.d_model,
+        "vocabulary": model.config.target_vocab_size,
+        "dropout": config["model"]["dropout"],
+        "r_drop": config["training"]["r_drop"],
+        "batch": config["training"]["max_tokens"],
+        "rate": config["training"]["learning_rate"],
+        "steps": [[event["step"], event["epoch"], round(event["loss"], 3), round(event["seconds"])] for event in steps],
+        "validations": [
+            {
+                "step": event["step"],
+                "loss": round(event["valid_loss"], 3),
+                "bleu": round(event["bleu"], 1),
+                "interval": [round(end, 1) for end in event["intervals"]["bleu"]],
+            }
+            for event in events
+            if event["event"] == "validation"
+        ],
+        "test": {
+            name: {"score": round(evaluation[name], 1), "interval": [round(end, 1) for end in ends]}
+            for name, ends in evaluation["intervals"].items()
+        },
+        "twins": {name: [part["sentences"], round(part["bleu"], 1)] for name, part in evaluation["by_twins"].items()},
+        "variants": {
+            name: [round(variant["bleu"], 1), round(variant["before"], 1)]
+            for name, variant in evaluation["variants"].items()
+        },
+        "translations": [
+            [source, [[best["text"], round(best["score"], 2)] for best in [translation, *translation["alternatives"]]]]
+            for source, translation in zip(SENTENCES, translations, strict=True)
+        ],
+    }
+    _write("multi30k", found)
+
+
 def _write(name: str, content: dict[str, Any]) -> None:
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -464,4 +526,4 @@ def _write(name: str, content: dict[str, Any]) -> None:
 if __name__ == "__main__":
     parts = {"variants": variants, "averaging": averaging, "heads": heads, "lengths": lengths}
     for name in sys.argv[1:] or parts:
-        parts[name]()
+        (parts | {"multi30k": multi30k})[name]()
