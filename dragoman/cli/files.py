@@ -27,7 +27,7 @@ DOCUMENTS = {
 
 def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
     """Raise for a document of an unknown format, without a file for its translation, or beside other text."""
-    from dragoman.documents.registry import format_of
+    from dragoman.documents.registry import format_of, may_be_called
 
     if any(others):
         raise UsageError("--document is translated alone; leave out other sentences and --input.")
@@ -37,6 +37,11 @@ def check_document(path: Path, output: Path | None, others: Iterable[object]) ->
         raise UsageError(str(error)) from None
     if output is None:
         raise UsageError(f"Say where the translation of {path} goes, such as --output translated{path.suffix}.")
+    if not may_be_called(str(path), str(output)):
+        raise UsageError(
+            f"The translation of {path} has the format of {path}, so {output} would be called what it is not; "
+            f"write --output {output.with_suffix(path.suffix)}."
+        )
     open_input(path).close()
 
 

@@ -120,7 +120,7 @@ def serve(
             translators, keys=read_keys, memory=remembered, inspector=inspector, queue=queue, background=background
         )
         mention_missing_kernels(context)
-        _announce(display, server, host, listener.getsockname()[1])
+        _announce(display, server, host, listener.getsockname()[1], needs_key=bool(read_keys))
         run(server, listener, hosts)
 
 
@@ -144,13 +144,15 @@ def _load(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **key
     return translator
 
 
-def _announce(display: "Display", server: "Server", host: str, port: int) -> None:
-    """Say what is translated where, with a command to try it."""
+def _announce(display: "Display", server: "Server", host: str, port: int, *, needs_key: bool) -> None:
+    """Say what is translated where, with a command to try it on this machine."""
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     pairs = ", ".join(f"{source} to {target}" for source, target in server.models)
     display.note(f"Translating {pairs} at {address}; Ctrl-C ends.")
     source, target = next(iter(server.models))
-    display.note(f"Try it:  curl {address}/translate -d q=Hello. -d source={source} -d target={target}")
+    here = {"0.0.0.0": f"http://127.0.0.1:{port}", "::": f"http://[::1]:{port}"}.get(host, address)
+    key = " -d api_key=KEY" * needs_key
+    display.note(f"Try it:  curl {here}/translate -d q=Hello. -d source={source} -d target={target}{key}")
 
 
 def _is_local(host: str) -> bool:

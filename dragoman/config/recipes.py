@@ -58,6 +58,8 @@ def read_recipe(name: str) -> dict[str, Any]:
         text = files("dragoman.recipes").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     elif Path(name).is_file():
         text = Path(name).read_text(encoding="utf-8", errors="replace")
+    elif name.endswith((".yaml", ".yml")):
+        raise UsageError(f"There is no file {name}; check its name, or choose one of {', '.join(known)}.")
     else:
         raise UsageError(
             f"There is no recipe '{name}'{did_you_mean(name, known)}; choose {', '.join(known)} or a YAML file."

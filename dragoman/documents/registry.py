@@ -132,6 +132,18 @@ def format_of(name: str) -> str:
     return point + ending
 
 
+def may_be_called(document: str, output: str) -> bool:
+    """Whether the translation of a document may have the name `output`, which must not promise another format.
+
+    Names that end like no document, or like text, promise nothing.
+    """
+    ending = Path(output).suffix.lower()
+    if ending not in ENDINGS or ending == ".txt":
+        return True
+    formats = READERS | OFFICE
+    return formats[ending] == formats[format_of(document)]
+
+
 def texts_of(content: bytes, name: str) -> list[str]:
     """The texts of a document that are to be translated, such as to detect their language. Raises `DataError`."""
     collected: list[str] = []

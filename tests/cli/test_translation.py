@@ -338,6 +338,11 @@ def test_a_document_keeps_its_form(model, dragoman, tmp_path):
     [
         (["--document", "page.pdf", "--output", "out"], "no document that can be translated; these are: .txt"),
         (["--document", "page.html"], "Say where the translation of page.html goes, such as --output translated.html"),
+        (
+            ["--document", "page.html", "--output", "out.docx"],
+            "The translation of page.html has the format of page.html, so out.docx would be called what it is not; "
+            "write --output out.html.",
+        ),
         (["--document", "page.html", "--output", "page.html"], "is read and cannot be written"),
         (["--document", "page.html", "--output", "out", "Hello."], "--document is translated alone"),
     ],
