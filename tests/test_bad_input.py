@@ -72,7 +72,7 @@ MISTAKES = [
     ("data check", USAGE, "no pairs to read; give a file of pairs or two aligned files, or a recipe with data.source"),
     ("data check train.en train.fr pairs.tsv", USAGE, "`data check` takes a file of pairs or two aligned files, not 3"),
     ("data chekc pairs.tsv", USAGE, "no command 'chekc' (did you mean 'check'?)"),
-    ("train pairs.tsv train.en train.fr", USAGE, "List several corpora under data.corpora in a recipe."),
+    ("train pairs.tsv train.en train.fr", USAGE, "and list several corpora under data.corpora in a recipe."),
     ("train pairs.tsv --recipe mine.yaml", USAGE, "There is no file mine.yaml; check its name"),
     ("evaluate model", USAGE, "Error: Missing argument 'DATA | SOURCE REFERENCE [key=value ...]'; see `dragoman eva"),
     ("evaluate model a b c", USAGE, "not 3 files"),
@@ -107,7 +107,7 @@ MISTAKES = [
     (
         "import folder new --style prenorm --num-heads 2",
         USAGE,
-        "--style, --num-heads and tokenizers are for a notebook",
+        "--style, --num-heads, --as-written and tokenizers are for a notebook",
     ),
     ("import folder new", DATA, "config.json cannot be read: No such file"),
     ("import hf:name new", USAGE, "`hf:name` names no model; write hf:OWNER/NAME"),

@@ -182,10 +182,10 @@ def files_and_settings(
             paths.append(argument)
     for name, files in ((f"`{command}`", paths), ("--valid", valid or ()), ("--test", test or ())):
         if len(files) > 2 or (required and not paths):
-            several = " List several corpora under data.corpora in a recipe." if name == "`train`" else ""
+            several = ", and list several corpora under data.corpora in a recipe" if name == "`train`" else ""
             raise UsageError(
-                f"{name} takes a file of pairs or two aligned files, not {len(files)} files; quote a name with spaces."
-                f"{several}"
+                f"{name} takes a file of pairs or two aligned files, not {len(files)} files; quote a name with spaces"
+                f"{several}."
             )
     from dragoman.config.settings import merged, parse_settings
 
