@@ -118,23 +118,27 @@ def bold(
     """The share of stretches in bold print whose translations are the only bold words."""
     right, count = 0, 0
     for source, target, alignment, reference in zip(sources, targets, found, references, strict=True):
-        engine = Engine(lambda texts, t=target, a=alignment: [Translation(t, 0.0, 0.0, [], a)], copies=True)
+        translation = Translation(target, 0.0, 0.0, [], alignment)
         words = source.split()
         for length in lengths:
             for start in range(len(words) - length + 1):
                 expected = whole_stretch(range(start, start + length), reference)
                 if expected is None or length == len(words):
                     continue
-                stretch = [
-                    *words[:start],
-                    f"<b>{' '.join(words[start : start + length])}</b>",
-                    *words[start + length :],
-                ]
-                page = f"<p>{' '.join(stretch)}</p>"
-                content = translate_document(page.encode(), "page.html", UNKNOWN, engine).content.decode()
                 count += 1
-                right += bold_words(content, target) == expected
+                right += bold_words(document(in_bold(words, start, start + length), translation), target) == expected
     return right / max(1, count)
+
+
+def in_bold(words: list[str], start: int, stop: int) -> str:
+    """A sentence with some of its words in bold print."""
+    return " ".join([*words[:start], f"<b>{' '.join(words[start:stop])}</b>", *words[stop:]])
+
+
+def document(source: str, translation: Translation) -> str:
+    """A page with this paragraph in the other language, whose tags are put by the alignment."""
+    engine = Engine(lambda _: [translation], copies=True)
+    return translate_document(f"<p>{source}</p>".encode(), "page.html", UNKNOWN, engine).content.decode()
 
 
 def whole_stretch(sources: range, reference: Reference) -> range | None:

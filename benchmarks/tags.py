@@ -19,12 +19,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from alignments import LONGEST, aligned, bold_words, whole_stretch
+from alignments import LONGEST, aligned, bold_words, document, in_bold, whole_stretch
 from dragoman.data.aligning import align
 from dragoman.decoding.translator import Translator
-from dragoman.documents.document import UNKNOWN
-from dragoman.documents.registry import translate_document
-from dragoman.documents.translate import Engine
 from dragoman.metrics import MAIN
 from dragoman.metrics.metric import Translations
 from dragoman.system.processes import available_workers
@@ -84,11 +81,6 @@ def tagged_pairs(sources: list[str], targets: list[str], *, share: float) -> Ite
         yield in_bold(source, first, last), in_bold(target, start, stop)
 
 
-def in_bold(words: list[str], start: int, stop: int) -> str:
-    """A sentence with some of its words in bold print."""
-    return " ".join([*words[:start], f"<b>{' '.join(words[start:stop])}</b>", *words[stop:]])
-
-
 def measured(model: Path, train: list[list[str]], test: list[list[str]], aligner: str) -> list[str]:
     """The cells of a model's row."""
     sources, references = test
@@ -104,12 +96,9 @@ def measured(model: Path, train: list[list[str]], test: list[list[str]], aligner
                     expected = whole_stretch(range(start, start + length), reference)
                     if expected is not None and length < len(words):
                         cases.append((index, in_bold(words, start, start + length), expected))
-        by_alignment = 0
-        for index, source, expected in cases:
-            engine = Engine(lambda _, translation=plain[index]: [translation], copies=True)
-            page = f"<p>{source}</p>"
-            content = translate_document(page.encode(), "page.html", UNKNOWN, engine).content.decode()
-            by_alignment += bold_words(content, texts[index]) == expected
+        by_alignment = sum(
+            bold_words(document(source, plain[index]), texts[index]) == expected for index, source, expected in cases
+        )
         tagged = [translation.text for translation in translator.translate([source for _, source, _ in cases])]
     joined = [_joined(text) for text in tagged]
     bare = [" ".join(_TAGS.sub(" ", text).split()) for text in joined]
