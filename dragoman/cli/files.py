@@ -1,15 +1,16 @@
 """Files that `translate` reads besides models: lines, documents and terms."""
 
+import csv
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.tally import Tally
-from dragoman.errors import DataError, UsageError
-from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
+from dragoman.errors import DataError, UsageError, command_line
+from dragoman.formats.other_files import WEB_PAGE, is_office_document, refuse_other_files
 from dragoman.formats.text_files import open_input, read_lines
 
 if TYPE_CHECKING:
@@ -45,6 +46,27 @@ def check_document(path: Path, output: Path | None, others: Iterable[object]) ->
     open_input(path).close()
 
 
+def document_command(model: Path, path: str | Path) -> str | None:
+    """The command that translates a file as a document; None for a file that is no document, or just lines of text."""
+    from dragoman.documents.registry import format_of
+
+    try:
+        ending = format_of(str(path))
+    except DataError:
+        return None
+    if ending == ".txt":
+        return None
+    return command_line("translate", model, "--document", path, "--output", f"translated{Path(path).suffix}")
+
+
+def refuse_office_document(model: Path, path: Path | None) -> None:
+    """Raise for a document of an office program among files of lines, with the command that translates it."""
+    if path is None or not os.path.isfile(path) or not is_office_document(path):
+        return
+    if command := document_command(model, path):
+        raise UsageError(f"{path} has no lines of text; translate it as a document:  {command}")
+
+
 def check_input(texts: list[str] | None, path: Path | None) -> None:
     """Raise for texts beside a file, for a file whose first line cannot be read, or else for a stdin that is closed."""
     if texts and path:
@@ -75,13 +97,26 @@ def notice_documents(lines: Iterable[str | None], name: str, warn: Callable[[str
         yield line
 
 
+def read_search_terms(glossary: Path | None, forbidden: Path | None) -> dict[str, Any]:
+    """The fields of `DecodingConfig` that the files of a glossary and of forbidden terms set."""
+    terms: dict[str, Any] = {}
+    if glossary:
+        terms["glossary"] = read_glossary(glossary)
+    if forbidden:
+        terms["forbid"] = read_terms(forbidden)
+    return terms
+
+
 def read_glossary(path: Path) -> dict[str, str]:
-    """A file of lines `source term, tab, target term`. Raises `DataError` with the line number."""
+    """A file of lines `source term, tab, target term`; in a file .csv with a comma. Raises `DataError` with the line
+    number."""
+    separator, name = (",", "a comma") if path.suffix.lower() == ".csv" else ("\t", "a tab")
     terms: dict[str, str] = {}
     for number, line in _filled_lines(path):
-        parts = [part.strip() for part in line.split("\t")]
+        parts = next(csv.reader([line])) if separator == "," else line.split(separator)
+        parts = [part.strip() for part in parts]
         if len(parts) != 2 or not all(parts):
-            raise DataError(f"{path}, line {number} is not a source term, a tab and a target term: {line[:60]!r}.")
+            raise DataError(f"{path}, line {number} is not a source term, {name} and a target term: {line[:60]!r}.")
         source, target = parts
         if terms.setdefault(source, target) != target:
             raise DataError(f"{path}, line {number} gives '{source}' a second translation; keep one of them.")

@@ -56,6 +56,8 @@ def serve(
             "translate, but not correct.",
         ),
     ] = None,
+    glossary: options.Glossary = None,
+    forbid: options.Forbidden = None,
     adapter: options.Adapter = None,
     precision: options.Precision = "auto",
     workers: options.Workers = None,
@@ -68,11 +70,15 @@ def serve(
     named = [_path_and_languages(model) for model in models]
     for path, _ in named:
         check_model(path)
-    if adapter and len(named) > 1:
-        raise UsageError("--adapter belongs to a single model; serve it alone.")
+    for option, file in (("--adapter", adapter), ("--glossary", glossary), ("--forbid", forbid)):
+        if file and len(named) > 1:
+            raise UsageError(f"{option} belongs to a single model; serve it alone.")
     check_adapter(adapter)
     read_keys = _read_keys(keys) if keys else []
-    configs = [check_decoding(path, context.settings) for path, _ in named]
+    from dragoman.cli.files import read_search_terms
+
+    terms = read_search_terms(glossary, forbid)
+    configs = [check_decoding(path, context.settings | terms) for path, _ in named]
     from dragoman.system.optional import load
 
     for module in ("fastapi", "httptools", "uvicorn", "prometheus_client", "python_multipart"):
@@ -115,6 +121,8 @@ def serve(
                 for direction in translator.in_each_direction():
                     translators.append(direction)
                     inspected[languages_of(direction)] = InspectedModel(path, direction.languages, state, adapter)
+        if terms and len(translators) > 1:
+            raise UsageError("Terms belong to one pair of languages; name those of the model as MODEL:en,fr.")
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
         server = Server(
             translators, keys=read_keys, memory=remembered, inspector=inspector, queue=queue, background=background
@@ -129,6 +137,9 @@ def _path_and_languages(model: str) -> tuple[Path, tuple[str | None, str | None]
     match = _MODEL_WITH_LANGUAGES.fullmatch(model)
     if match:
         return Path(match["path"]), (match["source"], match["target"])
+    folder, colon, languages = model.partition(":")
+    if colon and not os.path.isdir(model) and os.path.isdir(folder):
+        raise UsageError(f"'{languages}' names no two languages; write them as {folder}:en,fr.")
     return Path(model), (None, None)
 
 

@@ -21,6 +21,8 @@ from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 MOST_OCCURRENCES = 8
 """How often a term is required in one sentence; each costs the model a few more looks at the whole translation."""
+MOST_REQUIRED = 50
+"""Terms that are required in one sentence, however large the glossary is."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,14 @@ class Glossary:
     def occurrences(self, sentence: str) -> list[Occurrence]:
         """The source terms in a sentence, in order; no two overlap.
 
-        A term that occurs more often than `MOST_OCCURRENCES` is left to the model from there on.
+        A term that occurs more often than `MOST_OCCURRENCES` is left to the model from there on, and so are all terms
+        after the first `MOST_REQUIRED`.
         """
         words = list(WORD.finditer(sentence))
         occurrences: list[Occurrence] = []
         counts = Counter[str]()
         position = 0
-        while position < len(words):
+        while position < len(words) and len(occurrences) < MOST_REQUIRED:
             occurrence, length = self._longest_at(words, position)
             if occurrence is not None:
                 counts[occurrence.target] += 1

@@ -66,6 +66,9 @@ def create_app(server: Server, hosts: Hosts) -> FastAPI:
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
+    # Load balancers may ask for no more than the head.
+    app.add_api_route("/health", health, methods=["HEAD"], include_in_schema=False)
+
     @app.get("/metrics", summary="Counters for Prometheus.", tags=["Server"], response_class=Response)
     async def metrics(request: Request) -> Response:
         server.check_key(libretranslate.key_of(request, {}))

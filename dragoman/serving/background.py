@@ -181,4 +181,4 @@ def _call(ask: Ask, work: Callable[..., T], copies: bool | None, has_memory: boo
     def known(text: str) -> str | None:
         return ask("known", text) if has_memory else None
 
-    return work(Engine(translate, copies=copies, known=known))
+    return work(Engine(translate, copies=copies, known=known, has_memory=has_memory))

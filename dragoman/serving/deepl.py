@@ -22,7 +22,7 @@ from dragoman.serving.libretranslate import file_of, key_of, report_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import log_failure
 from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, parameters, with_codes
-from dragoman.serving.requests import read_fields, text_of, unless_gone
+from dragoman.serving.requests import ignored_fields, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server, UnsupportedLanguage
 from dragoman.serving.text_request import AUTO, Answer, TextRequest
 from dragoman.text.language_codes import english_name
@@ -164,7 +164,7 @@ class _Handlers:
         translations = [
             _translation(text, answer, source, options) for text, answer in zip(texts, answers, strict=True)
         ]
-        return JSONResponse({"translations": translations}, headers=_ignored_fields(fields))
+        return JSONResponse({"translations": translations}, headers=ignored_fields(fields, KNOWN))
 
     async def languages(self, request: Request) -> JSONResponse:
         fields = await self._fields(request)  # clients send the type in a body, also with GET
@@ -267,7 +267,7 @@ class _DocumentHandlers:
         task = asyncio.create_task(self._translate(content, name, source, target))
         self.kept.add(number, _Upload(key, len(content), name, task))
         task.add_done_callback(self._end_translation)
-        return JSONResponse({"document_id": number, "document_key": key}, headers=_ignored_fields(fields))
+        return JSONResponse({"document_id": number, "document_key": key}, headers=ignored_fields(fields, KNOWN))
 
     async def _translate(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
         languages = await self.server.pair_of_document(content, name, source, target)
@@ -386,13 +386,6 @@ def _translation(text: str, answer: Answer, source: str, options: dict[str, str]
     if "model_type" in options:
         translation["model_type_used"] = options["model_type"].removeprefix("prefer_")
     return translation
-
-
-def _ignored_fields(fields: dict[str, Any]) -> dict[str, str]:
-    """A header that names the fields that change nothing; empty if there are none."""
-    ignored = [name for name in fields.keys() - KNOWN if name.isascii() and name.isprintable()]
-    names = ", ".join(sorted(ignored))
-    return {"X-Ignored-Parameters": names} if names else {}
 
 
 def _check_key(server: Server, request: Request, fields: dict[str, Any]) -> None:

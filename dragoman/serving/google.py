@@ -11,8 +11,8 @@ from dragoman.documents.html import read_html
 from dragoman.serving.detection import Detected
 from dragoman.serving.libretranslate import key_of, texts_of
 from dragoman.serving.limits import Refusal
-from dragoman.serving.openapi import TEXT, TEXTS, body, documented, parameters, with_codes
-from dragoman.serving.requests import read_fields, text_of, unless_gone
+from dragoman.serving.openapi import TEXT, TEXTS, body, documented, field_names, parameters, with_codes
+from dragoman.serving.requests import ignored_fields, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server, in_turn
 from dragoman.serving.text_request import AUTO, TextRequest
 from dragoman.text.language_codes import english_name
@@ -31,6 +31,9 @@ MODEL = TEXT | {"enum": list(MODELS), "default": MODELS[-1]}
 TRANSLATE = body(
     {"q": TEXTS, "source": TEXT, "target": TEXT, "format": FORMAT, "model": MODEL}, required=["q", "target"]
 )
+ALSO_KNOWN = {"key", "alt", "fields", "prettyPrint", "quotaUser", "userIp", "callback"}
+"""Fields that any route of Google has. Other fields that the description lacks are named in the header
+`X-Ignored-Parameters` of the answer."""
 LANGUAGES = body({"target": TEXT}, required=[])
 DETECT = body({"q": TEXTS}, required=["q"])
 
@@ -91,7 +94,8 @@ class _Handlers:
             if "model" in fields:
                 translation["model"] = model
             translations.append(translation)
-        return JSONResponse({"data": {"translations": translations}})
+        headers = ignored_fields(fields, field_names(TRANSLATE) | ALSO_KNOWN)
+        return JSONResponse({"data": {"translations": translations}}, headers=headers)
 
     async def languages(self, request: Request) -> JSONResponse:
         fields = await self._fields(request)

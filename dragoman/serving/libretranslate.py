@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -22,10 +22,10 @@ from dragoman.errors import DataError, ResourceError
 from dragoman.serving.detection import Detected
 from dragoman.serving.kept_documents import KeptDocuments
 from dragoman.serving.limits import Refusal
-from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, with_codes
+from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, field_names, with_codes
 from dragoman.serving.queue import BATCH
 from dragoman.serving.queued import estimated_tokens
-from dragoman.serving.requests import number_of, read_fields, text_of, unless_gone
+from dragoman.serving.requests import ignored_fields, json_of, number_of, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server
 from dragoman.serving.text_request import AUTO, Answer, TextRequest
 from dragoman.storage.memory import WRITERS
@@ -44,8 +44,10 @@ LINES_AT_ONCE = 500
 OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "mbr", "max_source_length", "max_tokens"}
 """Fields of `DecodingConfig` that a request may set: all but those that bound memory or take many times the time, and
 `n_best`, for which a request gives `alternatives`."""
-OF_DOCUMENTS = "confidence", "checks", "only_above"
+OF_DOCUMENTS = ("confidence", "checks", "only_above", "glossary", "inflect", "forbid")
 """The fields of `DecodingConfig` that a document may come with."""
+TERMS = ("glossary", "forbid")
+"""The fields of `DecodingConfig` that are objects or lists, which forms have as JSON."""
 SEARCH = DecodingConfig.model_json_schema()["properties"]
 
 LANGUAGES = {"source": TEXT, "target": TEXT}
@@ -69,10 +71,13 @@ TRANSLATE = body(
 DETECT = body({"q": TEXT, "api_key": TEXT}, required=["q"])
 SUGGEST = body({"q": TEXT, "s": TEXT} | LANGUAGES | {"who": TEXT}, required=["q", "s", "source", "target"])
 UPLOAD = body(
-    {"file": BINARY} | LANGUAGES | {name: SEARCH[name] for name in OF_DOCUMENTS},
+    {"file": BINARY} | LANGUAGES | {name: SEARCH[name] for name in OF_DOCUMENTS} | {"api_key": TEXT},
     required=["file", "source", "target"],
     kinds=("multipart/form-data",),
 )
+ALSO_KNOWN = {"key", "file.name", "filename"}
+"""Fields that change something, and that the descriptions leave out. All others are named in the header
+`X-Ignored-Parameters` of the answer."""
 
 
 def router(server: Server) -> APIRouter:
@@ -134,11 +139,13 @@ class _Handlers:
             options=_search_options(fields),
             similar=number_of(fields, "similar"),
         )
+        headers = ignored_fields(fields, field_names(TRANSLATE) | ALSO_KNOWN)
         if fields.get("stream") in (True, "true"):
             lines = self._streamed_lines(self.server.check(text_request))
-            return StreamingResponse(lines, media_type=LINES)
+            return StreamingResponse(lines, headers=headers, media_type=LINES)
         answers = await unless_gone(request, self.server.translate(text_request))
-        return JSONResponse(_content(answers, text_request, single=isinstance(fields["q"], str)))
+        content = _content(answers, text_request, single=isinstance(fields["q"], str))
+        return JSONResponse(content, headers=headers)
 
     async def _streamed_lines(self, text_request: TextRequest) -> AsyncIterator[str]:
         """A line of JSON for each text, in order, as soon as it is translated."""
@@ -178,12 +185,13 @@ class _Handlers:
         fields = await self._fields(request, document=True)
         content, name = file_of(fields)
         source, target = text_of(fields, "source"), text_of(fields, "target")
-        options = {option: fields[option] for option in OF_DOCUMENTS if fields.get(option) is not None}
+        options = _options(fields, OF_DOCUMENTS)
         translated = await unless_gone(request, self._translated_file(content, name, source, target, options))
         number = f"{uuid.uuid4().hex}.{name}"
         self.files.add(number, _TranslatedFile(name, translated.content))
         url = str(request.url_for("download_file", number=quote(number)))
-        return JSONResponse({"translatedFileUrl": url, "report": report_of(translated, name)})
+        headers = ignored_fields(fields, field_names(UPLOAD) | ALSO_KNOWN)
+        return JSONResponse({"translatedFileUrl": url, "report": report_of(translated, name)}, headers=headers)
 
     async def _translated_file(
         self, content: bytes, name: str, source: str, target: str, options: dict[str, Any]
@@ -295,10 +303,16 @@ def report_of(translated: TranslatedDocument, name: str) -> dict[str, Any]:
     return counts | {"outcome": report.outcome(name, "The result"), "notes": report.notes()}
 
 
+def _options(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those fields of `DecodingConfig` with these names that a request sets. Raises `Refusal`."""
+    given = [name for name in names if fields.get(name) is not None]
+    return {name: json_of(fields, name) if name in TERMS else fields[name] for name in given}
+
+
 def _search_options(fields: dict[str, Any]) -> dict[str, Any]:
     """Fields of `DecodingConfig` that a request sets. The terms of `keep` become entries of the glossary that map each
     term to itself."""
-    options = {name: fields[name] for name in OPTIONS if fields.get(name) is not None}
+    options = _options(fields, OPTIONS)
     if fields.get("keep"):
         kept = {term: term for term in texts_of(fields, "keep")}
         glossary = options.get("glossary", {})

@@ -47,8 +47,12 @@ class Limits:
     """Characters of a text."""
     alternatives: int = 10
     """Alternative translations of a text, and similar entries of the memory."""
-    terms: int = 50
-    """Terms of a glossary, and forbidden terms."""
+    terms: int = 500
+    """Terms of a glossary."""
+    forbidden: int = 50
+    """Forbidden terms, each of which is looked for in the whole vocabulary."""
+    terms_characters: int = 50_000
+    """Characters of a glossary."""
     term: int = LONGEST_TERM
     """Characters of a term."""
     seconds: float = 30.0

@@ -31,6 +31,12 @@ def body(properties: dict[str, Any], *, required: Sequence[str], kinds: Sequence
     return {"requestBody": {"required": bool(required), "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
+def field_names(description: dict[str, Any]) -> set[str]:
+    """The names of the fields in the description of a body."""
+    contents = description["requestBody"]["content"].values()
+    return {name for described in contents for name in described["schema"]["properties"]}
+
+
 def parameters(described: dict[str, Any]) -> dict[str, Any]:
     """The description of a route whose fields are in the query of the address, from the description of a body."""
     schema = next(iter(described["requestBody"]["content"].values()))["schema"]

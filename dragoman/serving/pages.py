@@ -20,6 +20,7 @@ def router(app: FastAPI) -> APIRouter:
     content = {name: (folder / name).read_bytes() for name in FILES}
     page = (folder / "index.html").read_text(encoding="utf-8")
 
+    @routes.head("/")
     @routes.get("/")
     async def index() -> HTMLResponse:
         return HTMLResponse(page)

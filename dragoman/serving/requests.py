@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -99,15 +99,26 @@ def _read_form(body: bytes) -> dict[str, Any]:
 
 def read_json(body: bytes) -> dict[str, Any]:
     """The JSON object in a body. Raises `Refusal` for what is no JSON by the standard, or no object."""
-    try:
-        value = _well_formed(json.loads(body, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant))
-    except _Ambiguous as error:
-        raise Refusal(400, f"Invalid request: {error}") from None
-    except (ValueError, RecursionError):
-        raise Refusal(400, "Invalid request: the body is no JSON") from None
+    value = _read_value(body, "the body")
     if not isinstance(value, dict):
         raise Refusal(400, "Invalid request: the body is no JSON object")
     return value
+
+
+def json_of(fields: dict[str, Any], name: str) -> Any:
+    """A field whose value is an object or a list, which a form has as a text of JSON. Raises `Refusal`."""
+    value = fields[name]
+    return _read_value(value, name) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+
+
+def _read_value(text: bytes | str, what: str) -> Any:
+    """The value that is written as JSON; errors call it `what`. Raises `Refusal`."""
+    try:
+        return _well_formed(json.loads(text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant))
+    except _Ambiguous as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
+    except (ValueError, RecursionError):
+        raise Refusal(400, f"Invalid request: {what} is no JSON") from None
 
 
 class _Ambiguous(Exception):
@@ -182,6 +193,12 @@ def number_of(fields: dict[str, Any], name: str, default: int = 0) -> int:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         raise Refusal(400, f"Invalid request: {name} must be a whole number") from None
+
+
+def ignored_fields(fields: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """A header that names the fields that change nothing, such as misspelt ones; empty if all of them are `known`."""
+    names = sorted(name for name in {*fields} - {*known} if name.isascii() and name.isprintable())
+    return {"X-Ignored-Parameters": ", ".join(names)} if names else {}
 
 
 async def client_gone(request: Request) -> None:

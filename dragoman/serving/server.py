@@ -243,6 +243,7 @@ class Server:
 
         `options` are fields of `DecodingConfig` that the request sets.
         """
+        self._check_terms(options or {})
         translator = self.model(*languages)
         config = self._config(translator, TextRequest([], *languages, options=dict(options or {})))
         translation = self.background.run(
@@ -297,21 +298,25 @@ class Server:
             self._config(self.model(source, target), request)
         return replace(request, source=source, target=target)
 
-    def _check_terms(self, options: dict[str, Any]) -> None:
+    def _check_terms(self, options: Mapping[str, Any]) -> None:
         """Raise `Refusal` for too many or too long terms, or a prefix that is too long."""
         glossary, forbidden, prefix = options.get("glossary"), options.get("forbid"), options.get("prefix")
-        self.check_texts([str(option) for option in (glossary, forbidden, prefix) if option])
+        self.check_texts([str(option) for option in (forbidden, prefix) if option])
         limits = self.limits
-        for terms in (glossary, forbidden):
-            if not isinstance(terms, dict | list):
-                continue  # `DecodingConfig` says what it must be
-            if len(terms) > limits.terms:
-                raise Refusal(
-                    400, f"Invalid request: a glossary may have {limits.terms} terms, and so may what is forbidden"
-                )
-            texts = chain(terms, terms.values()) if isinstance(terms, dict) else terms
-            if max((len(str(text)) for text in texts), default=0) > limits.term:
-                raise Refusal(400, f"Invalid request: a term of glossary or forbid may have {limits.term} characters")
+        # `DecodingConfig` says what must be a dict or a list.
+        texts: list[str] = []
+        if isinstance(glossary, dict):
+            if len(glossary) > limits.terms:
+                raise Refusal(400, f"Invalid request: a glossary may have {limits.terms} terms")
+            texts = [str(text) for text in chain(glossary, glossary.values())]
+            if sum(map(len, texts)) > limits.terms_characters:
+                raise Refusal(400, f"Invalid request: a glossary may have {limits.terms_characters:,} characters")
+        if isinstance(forbidden, list):
+            if len(forbidden) > limits.forbidden:
+                raise Refusal(400, f"Invalid request: {limits.forbidden} terms may be forbidden")
+            texts += map(str, forbidden)
+        if max(map(len, texts), default=0) > limits.term:
+            raise Refusal(400, f"Invalid request: a term of glossary or forbid may have {limits.term} characters")
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise `Refusal` for too many texts, or too long ones."""
@@ -408,6 +413,12 @@ class Server:
             return translator.decoding
         n_best = 1 if request.reader else request.alternatives + 1
         options = translator.decoding.model_dump() | {"n_best": 1} | request.options
+        # The operator's terms hold, too, where the request says nothing else.
+        if isinstance(options["glossary"], dict):
+            options["glossary"] = translator.decoding.glossary | options["glossary"]
+        if isinstance(options["forbid"], list):
+            operators = translator.decoding.forbid
+            options["forbid"] = [*operators, *(term for term in options["forbid"] if term not in operators)]
         diversity = options.pop("diversity")
         try:
             beam_size = DecodingConfig.validate(options).beam_size

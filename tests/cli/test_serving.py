@@ -101,6 +101,7 @@ def metrics(url, key="secret"):
     ("arguments", "words", "code"),
     [
         (["{model}"], "A model does not know its languages; give them as MODEL:en,fr", 2),
+        (["{model}:en:fr"], "'en:fr' names no two languages; write them as {model}:en,fr", 2),
         (["{model}:en,fr", "{model}:en,fr"], "Two models translate from en to fr", 2),
         (["{model}:en,fr", "--port", "{taken}"], "cannot be served: Address already in use; give another --port", 4),
         (["{model}:en,fr", "--host", "0.0.0.0", "--port", "{taken}"], "Everybody who reaches 0.0.0.0 can translate", 4),
@@ -116,6 +117,7 @@ def test_what_cannot_be_served_is_one_sentence(model, dragoman, tmp_path, argume
         taken.listen()
         values = {"model": model, "taken": taken.getsockname()[1], "empty": tmp_path / "empty"}
         exit_code, _, err = dragoman("serve", *(argument.format(**values) for argument in arguments), "--workers", 1)
+    words = words.format(**values)
     assert (exit_code, words in err, err.count("\n") <= 3) == (code, True, True), err
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dragoman.cli.files import read_glossary, read_terms
-from dragoman.decoding.glossary import MOST_OCCURRENCES, ForbiddenTerms, Glossary
+from dragoman.decoding.glossary import MOST_OCCURRENCES, MOST_REQUIRED, ForbiddenTerms, Glossary
 from dragoman.decoding.rules import RuledStepper
 from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search
 from dragoman.engine.engine import Stepper
@@ -37,6 +37,9 @@ def test_a_glossary_is_lines_of_two_terms(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("computer\tordinateur\n\nNew York \t New York\ncomputer\tordinateur\n", encoding="utf-8")
     assert read_glossary(path) == {"computer": "ordinateur", "New York": "New York"}
+    as_table = tmp_path / "terms.csv"
+    as_table.write_text('computer,ordinateur\n"house, old",maison\n', encoding="utf-8")
+    assert read_glossary(as_table) == {"computer": "ordinateur", "house, old": "maison"}
     path.write_text("a\n\n b c \n", encoding="utf-8")
     assert read_terms(path) == ["a", "b c"]
 
@@ -100,6 +103,11 @@ def test_a_term_knows_where_its_source_is(tokenizer: Tokenizer) -> None:
     ]
     assert (occurrences[0].start, occurrences[0].stop) == (4, 7)
     assert len(Glossary({"cat": "chat"}, tokenizer).occurrences("cat " * 1_000)) == MOST_OCCURRENCES
+    words = [f"{first}{second}" for first in "abcdefgh" for second in "abcdefgh"]
+    large = Glossary({word: word.upper() for word in words}, tokenizer)
+    assert [found.target for found in large.occurrences(" ".join(words))] == [
+        word.upper() for word in words[:MOST_REQUIRED]
+    ]
 
 
 def test_terms_are_spelled_as_within_a_sentence_and_after_an_apostrophe(tokenizer: Tokenizer) -> None:

@@ -49,12 +49,15 @@ class Words:
         self.decoding = DecodingConfig()
         self.source_tokenizer = SimpleNamespace(placeholders=True)
         self.batches: list[list[str]] = []
+        self.searches: list[DecodingConfig] = []
+        """The searches of the batches."""
 
     def split(self, text: str) -> list[str]:
         return re.split(r"(?<=[.!?] )", text)
 
     def translate(self, texts: list[str], config: DecodingConfig, prefixes: list[str]) -> list[Translation]:
         self.batches.append(list(texts))
+        self.searches.append(config)
         self.begun.set()
         self.go_on.wait(60)
         time.sleep(self.seconds)
@@ -101,7 +104,7 @@ class Running:
         connection.close()
         answer_headers = dict(answer.getheaders())
         is_json = answer_headers.get("content-type", "").startswith("application/json")
-        return answer.status, json.loads(content) if is_json else content, answer_headers
+        return answer.status, json.loads(content) if is_json and content else content, answer_headers
 
 
 def multipart(fields, name, content):

@@ -141,6 +141,49 @@ def test_what_is_wrong_is_said_as_libretranslate_says_it(running, fields, messag
     assert running.ask("POST", "/translate", RIGHT | fields)[:2] == (400, {"error": message})
 
 
+def test_terms_of_a_request_are_added_to_those_of_the_operator(serve):
+    model = Words()
+    model.decoding = DecodingConfig(glossary={"cat": "chat", "dog": "chien"}, forbid=["minet"])
+    running = serve(model)
+    assert running.ask("POST", "/translate", RIGHT)[0] == 200
+    assert model.searches[-1].glossary == {"cat": "chat", "dog": "chien"}
+    terms = {"glossary": {"cat": "matou", "house": "maison"}, "forbid": ["minou"]}
+    as_form, head = form(**RIGHT, **{name: json.dumps(value) for name, value in terms.items()})
+    kind, upload = multipart(
+        {**RIGHT, **{name: json.dumps(value) for name, value in terms.items()}}, "a.md", b"# The cat"
+    )
+    for path, body, headers in (
+        ("/translate", RIGHT | terms, {}),
+        ("/translate", as_form, head),
+        ("/translate_file", upload, {"Content_Type": kind}),
+    ):
+        assert running.ask("POST", path, body, **headers)[0] == 200
+        assert model.searches[-1].glossary == {"cat": "matou", "dog": "chien", "house": "maison"}
+        assert model.searches.pop().forbid == ["minet", "minou"]
+    broken, head = form(**RIGHT, glossary='{"cat": ')
+    message = {"error": "Invalid request: glossary is no JSON"}
+    assert running.ask("POST", "/translate", broken, **head)[:2] == (400, message)
+    large = {f"word {number}": "mot" for number in range(501)}
+    kind, upload = multipart({**RIGHT, "glossary": json.dumps(large)}, "a.md", b"# A")
+    message = {"error": "Invalid request: a glossary may have 500 terms"}
+    assert running.ask("POST", "/translate_file", upload, Content_Type=kind)[:2] == (400, message)
+
+
+def test_fields_that_change_nothing_are_named(running):
+    misspelt = {"beamsize": 2, "x": "y"}
+    _, _, head = running.ask("POST", "/translate", RIGHT | misspelt)
+    assert head["x-ignored-parameters"] == "beamsize, x"
+    _, _, head = running.ask("POST", "/translate", RIGHT | misspelt | {"q": ["a"], "stream": True})
+    assert head["x-ignored-parameters"] == "beamsize, x"
+    _, _, head = running.ask("POST", "/language/translate/v2", RIGHT | misspelt | {"key": "k", "prettyPrint": True})
+    assert head["x-ignored-parameters"] == "beamsize, x"
+    kind, upload = multipart(RIGHT | {"alternatives": 2, "api_key": "k"}, "a.md", b"# A")
+    _, _, head = running.ask("POST", "/translate_file", upload, Content_Type=kind)
+    assert head["x-ignored-parameters"] == "alternatives, q"
+    for path in ("/translate", "/language/translate/v2"):
+        assert "x-ignored-parameters" not in running.ask("POST", path, RIGHT)[2]
+
+
 def test_documents(running):
     kind, form = multipart({"source": "en", "target": "fr"}, "../a b.md", b"# The *red* house")
     status, answer, _ = running.ask("POST", "/translate_file", form, Content_Type=kind)
@@ -213,6 +256,7 @@ def test_keys_are_asked_for_in_every_api(serve):
     assert "one" not in metrics.replace("gone", "")
     assert 'dragoman_characters_total{source="en",target="fr"}' in metrics
     assert running.ask("GET", "/health")[:2] == (200, {"status": "ok"})
+    assert [running.ask("HEAD", path)[0] for path in ("/health", "/", "/languages")] == [200, 200, 405]
 
 
 def test_every_answer_forbids_other_hosts(running):

@@ -108,9 +108,13 @@ def test_json_that_programs_read_differently_is_refused(running):
 
 
 def test_more_terms_than_a_search_can_heed_are_refused(running):
-    for fields in ({"forbid": ["x"] * 51}, {"glossary": {f"a{n}": "b" for n in range(51)}}):
+    for fields, words in (
+        ({"forbid": ["x"] * 51}, "50 terms may be forbidden"),
+        ({"glossary": {f"a{n}": "b" for n in range(501)}}, "a glossary may have 500 terms"),
+        ({"glossary": {f"a{n}": f"{n:03}" * 33 for n in range(500)}}, "a glossary may have 50,000 characters"),
+    ):
         status, told, _ = running.ask("POST", "/translate", ASK | fields)
-        assert (status, "may have 50 terms" in told["error"]) == (400, True)
+        assert (status, told["error"]) == (400, f"Invalid request: {words}")
 
 
 def test_terms_whose_search_takes_long_are_refused(running):
