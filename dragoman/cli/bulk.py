@@ -1,4 +1,4 @@
-"""Translation of many files into a folder, for the command `translate`."""
+"""Translation of documents, and of many files into a folder, for the command `translate`."""
 
 import os
 import time
@@ -31,22 +31,90 @@ def wants_folder(inputs: Sequence[str] | None, output: str | None, shard: str | 
 
 
 def plan_files(
-    inputs: Sequence[str] | None, output: str | None, shard: str | None, *, others: Iterable[object]
+    names: Sequence[str] | None, output: str | None, shard: str | None, *, option: str, others: Iterable[object]
 ) -> list[Job]:
-    """The files of a shard, each with the file of its translations.
+    """The files of a shard, each with the file of its translations; an `option` names them, or patterns.
 
     Raises `UsageError` for a command that does not say which files go where, or that has `others` to translate.
     """
     if any(others):
         raise UsageError(
-            "A folder as --output is for the files of --input: leave out other texts, or name a file for them; put "
-            "quotes around a pattern, such as --input 'in/*'."
+            f"A folder as --output is for the files of {option}: leave out other texts, or name a file for them; put "
+            f"quotes around a pattern, such as {option} 'in/*'."
         )
-    if not inputs:
-        raise UsageError("There is nothing to translate into a folder; name files, such as --input 'in/*'.")
+    if not names:
+        raise UsageError(f"There is nothing to translate into a folder; name files, such as {option} 'in/*'.")
     if output is None or (os.path.lexists(output.rstrip("/" + os.sep)) and not os.path.isdir(output)):
         raise UsageError("Many files are translated into a folder; name one, such as --output out/.")
-    return shard_of(plan(inputs, Path(output)), shard)
+    return shard_of(plan(names, Path(output)), shard)
+
+
+def check_documents(jobs: Iterable[Job]) -> None:
+    """Raise `UsageError` for files that are no documents, before any of them is translated."""
+    from dragoman.documents.registry import format_of
+
+    for job in jobs:
+        try:
+            format_of(str(job.source))
+        except DataError as error:
+            raise UsageError(str(error)) from None
+
+
+def translate_documents(
+    context: "Context",
+    jobs: Sequence[Job],
+    load: Callable[[], "Translator"],
+    config: "DecodingConfig",
+    *,
+    resume: bool = False,
+) -> None:
+    """Write the translations of documents, and print what became of their texts; with `resume`, only those that are
+    missing.
+
+    Warns of each document that cannot be read if there are several, and raises `DataError` when all others are
+    translated.
+    """
+    display = context.display()
+    missing = [job for job in jobs if not (resume and os.path.isfile(job.output))]
+    errors: list[DataError] = []
+    if missing:  # else no model is loaded
+        missing[0].output.parent.mkdir(parents=True, exist_ok=True)
+        with load() as translator, display.progress("Translating") as advance:
+            for job in missing:
+                try:
+                    _translate_document(context, job, translator, config, partial(advance, 1))
+                except DataError as error:
+                    if len(jobs) == 1:
+                        raise
+                    errors.append(error)
+                    display.warn(str(error))
+    if len(jobs) > 1:
+        translated = len(missing) - len(errors)
+        display.note(f"{translated:,} documents translated, {len(jobs) - len(missing):,} done before")
+    if errors:
+        raise DataError(f"{len(errors)} of {len(missing)} documents were not translated. The first: {errors[0]}")
+
+
+def _translate_document(
+    context: "Context", job: Job, translator: "Translator", config: "DecodingConfig", done: Callable[[], None]
+) -> None:
+    from dragoman.documents import registry
+    from dragoman.documents.translate import engine_of
+    from dragoman.formats.text_files import open_input
+    from dragoman.system.atomic import write_output
+
+    display, document, output = context.display(), str(job.source), str(job.output)
+    with open_input(job.source) as stream:
+        content = stream.read()
+    engine = engine_of(translator, config, done=done)
+    translated = registry.translate_document(content, document, translator.languages, engine)
+    write_output(job.output, translated.content)
+    report = translated.report
+    display.note(report.outcome(document, output))
+    for note in report.notes():
+        display.warn(f"{document} {note}")
+    if context.as_json:
+        print_json({"document": document, "output": output, **report.to_dict()})
 
 
 def translate_files(

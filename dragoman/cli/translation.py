@@ -5,9 +5,8 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_adapter, check_decoding, check_model, open_output, open_pairs
@@ -28,6 +27,7 @@ Output = Annotated[Path | None, File(*OUTPUT, help="File to write instead of std
     epilog='dragoman translate runs/en-fr "The red house is old."\n'
     "dragoman translate runs/en-fr --input test.en --output test.out.fr\n"
     "dragoman translate runs/en-fr --input 'in/*.txt' --output out/ --shard 1/8 --resume\n"
+    "dragoman translate runs/en-fr --document 'in/*.docx' --output out/\n"
     "cat test.en | dragoman translate runs/en-fr --beam-size 1 > test.greedy.fr",
 )
 def translate(
@@ -38,8 +38,13 @@ def translate(
         list[str] | None,
         File("--input", "-i", help="File to translate line by line; may be repeated, or a pattern, such as 'in/*'."),
     ] = None,
-    document: Annotated[
-        Path | None, File(help="Document to translate instead; --output gets it in the same format and layout.")
+    documents: Annotated[
+        list[str] | None,
+        File(
+            "--document",
+            help="Document to translate instead, which --output gets in the same format and layout; may be repeated, "
+            "or a pattern, such as 'in/*.docx'.",
+        ),
     ] = None,
     output: Annotated[
         str | None,
@@ -47,8 +52,8 @@ def translate(
     ] = None,
     shard: Annotated[str | None, Option(metavar="K/N", help="Every N-th of many files, from the K-th on.")] = None,
     resume: Annotated[bool, Option("--resume", help="Leave out files that are translated already.")] = False,
-    glossary: Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")] = None,
-    forbid: Annotated[Path | None, File(help="Target terms that must not appear, one on each line.")] = None,
+    glossary: options.Glossary = None,
+    forbid: options.Forbidden = None,
     memory: options.Remembered = None,
     adapter: options.Adapter = None,
     source: options.From = None,
@@ -63,8 +68,8 @@ def translate(
     --alignments, a last column holds pairs of source and target words, counted from 0, and with --confidence, one
     after the translation how far it can be trusted.
 
-    Many files are translated into a folder, each into one of the same name, compressed alike. A line that cannot be
-    translated becomes an empty one, and NAME.rejected.tsv says why.
+    Many files or documents are translated into a folder, each into one of the same name. Files of lines are compressed
+    alike; a line that cannot be translated becomes an empty one, and NAME.rejected.tsv says why.
 
     The end of its name tells the format of a document: text, Markdown, HTML, subtitles, PO, XLIFF, TMX, JSON, YAML,
     DOCX or ODT.
@@ -73,27 +78,30 @@ def translate(
     from dragoman.storage.validate import check_languages
 
     check_languages(model, source, target)
-    from dragoman.cli.bulk import plan_files, translate_files, wants_folder
-    from dragoman.cli.files import check_document, check_input, read_glossary, read_terms
+    from dragoman.bulk.jobs import Job
+    from dragoman.cli.bulk import check_documents, plan_files, translate_documents, translate_files, wants_folder
+    from dragoman.cli.files import check_document, check_input, read_search_terms, refuse_office_document
 
     input_file = output_file = None
-    to_folder = wants_folder(inputs, output, shard, resume)
-    if to_folder:
-        jobs = plan_files(inputs, output, shard, others=[text, document])
+    document: Path | None = None
+    to_folder = wants_folder(documents or inputs, output, shard, resume)
+    if to_folder and documents:
+        jobs = plan_files(documents, output, shard, option="--document", others=[text, inputs])
+        check_documents(jobs)
+    elif to_folder:
+        jobs = plan_files(inputs, output, shard, option="--input", others=[text])
     else:
         input_file = Path(inputs[0]) if inputs else None
+        document = Path(documents[0]) if documents else None
         output_file = None if output is None else Path(output)
         if document:
             check_document(document, output_file, [text, input_file])
         else:
+            refuse_office_document(model, input_file)
             check_input(text, input_file)
     check_output(output_file, read=(input_file, document, glossary, forbid, memory, adapter))
-    terms: dict[str, Any] = {}
-    if glossary:
-        terms["glossary"] = read_glossary(glossary)
-    if forbid:
-        terms["forbid"] = read_terms(forbid)
-    implied = {"checks": True} if context.as_json and not document else {}
+    terms = read_search_terms(glossary, forbid)
+    implied = {"checks": True} if context.as_json and not documents else {}
     config = check_decoding(model, implied | context.settings | terms)
     mention_missing_kernels(context)
     if memory:
@@ -111,10 +119,12 @@ def translate(
         adapter=adapter,
         note=context.display().note,
     )
-    if to_folder:
+    if to_folder and documents:
+        translate_documents(context, jobs, load, config, resume=resume)
+    elif to_folder:
         translate_files(context, jobs, load, config, resume=resume)
     elif document:
-        translate_document(context, document, output_file, load, config)
+        translate_documents(context, [Job(document, output_file)], load, config)
     else:
         _warn_of_file_names(context, model, text or [])
         translate_text(context, text, input_file, output_file, load, config)
@@ -164,11 +174,15 @@ def _loader(
 
 
 def _warn_of_file_names(context: Context, model: Path, texts: list[str]) -> None:
-    """Warn of texts that name a file, with the command that translates its lines."""
+    """Warn of texts that name a file, with the command that translates it."""
+    from dragoman.cli.files import document_command
+
     for text in texts:
         if os.path.isfile(text):
-            by_line = command_line("translate", model, "--input", text)
-            context.display().warn(f"{text} is translated as a text; to translate the lines of the file: {by_line}")
+            command = document_command(model, text)
+            what = "the document" if command else "the lines of the file"
+            command = command or command_line("translate", model, "--input", text)
+            context.display().warn(f"{text} is translated as a text; to translate {what}: {command}")
 
 
 def translate_text(
@@ -221,30 +235,6 @@ def translate_text(
             advance(1)
     if left.count:
         display.warn(untranslated(left, number, config, "texts" if texts else "lines"))
-
-
-def translate_document(
-    context: Context, document: Path, output: Path, load: Callable[[], "Translator"], config: "DecodingConfig"
-) -> None:
-    """Write the translation of a document to `output`, and print what became of its texts."""
-    from dragoman.documents import registry
-    from dragoman.documents.translate import engine_of
-    from dragoman.formats.text_files import open_input
-    from dragoman.system.atomic import write_output
-
-    display = context.display()
-    with open_input(document) as stream:
-        content = stream.read()
-    with load() as translator, display.progress("Translating") as advance:
-        engine = engine_of(translator, config, done=partial(advance, 1))
-        translated = registry.translate_document(content, str(document), translator.languages, engine)
-    write_output(output, translated.content)
-    report = translated.report
-    display.note(report.outcome(str(document), str(output)))
-    for note in report.notes():
-        display.warn(f"{document} {note}")
-    if context.as_json:
-        options.print_json({"document": str(document), "output": str(output), **report.to_dict()})
 
 
 @app.command(settings=lambda: decoding("length_penalty", "length_offset"))

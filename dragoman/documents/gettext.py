@@ -20,8 +20,8 @@ _LANGUAGE = re.compile(r'(?m)^(?:msgstr\s*)?"Language:[ \t]*([\w@.-]*)[ \t]*\\n"
 def read_po(text: str, languages: Languages = UNKNOWN, review: Review = unknown) -> Document:
     """The segments of a catalogue: the messages whose translations are all empty.
 
-    A confidence that the `review` gives becomes a comment; a message that can be trusted is not marked for review.
-    """
+    A confidence that the `review` gives becomes a comment, and so does that a memory had the translation. A message
+    that can be trusted is not marked for review."""
     skipped = SkippedValues()
     damaged: list[int] = []
     entries = list(messages(text.removeprefix("\ufeff").split("\n"), damaged))
@@ -100,9 +100,12 @@ class _Catalogue:
         if not any(segments.values()) or verdict.is_untranslated:
             return
         self._correct_header()
+        remark = "from the translation memory" if verdict.is_remembered else ""
         if verdict.confidence is not None:
+            remark = f"confidence {verdict.confidence:.2f}"
+        if remark:
             self.out.keep(self._line(min([self._begin(message), *message.flags]))[0])
-            self.out.write(f"# Dragoman: confidence {verdict.confidence:.2f}{self.newline}")
+            self.out.write(f"# Dragoman: {remark}{self.newline}")
         if not verdict.is_trusted:
             self._mark_for_review(message)
         targets = message.targets

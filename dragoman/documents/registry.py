@@ -29,6 +29,7 @@ from dragoman.documents.xliff import read_xliff
 from dragoman.errors import DataError
 from dragoman.formats.po import declared_charset
 from dragoman.formats.text_files import encoding_of
+from dragoman.formats.xliff import ENDINGS as XLIFF_ENDINGS
 from dragoman.formats.xml import NO_ENCODINGS, declared_encoding
 from dragoman.text.language_codes import Languages
 
@@ -48,12 +49,11 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     ".yaml": read_yaml,
     ".yml": read_yaml,
     ".tmx": read_tmx,
-    ".xliff": read_xliff,
-    ".xlf": read_xliff,
+    **dict.fromkeys(XLIFF_ENDINGS, read_xliff),
 }
 """The reader of each format, by the end of a file's name."""
-REVIEWED = {".po": read_po, ".pot": read_po, ".xliff": read_xliff, ".xlf": read_xliff}
-"""The readers of formats that have a confidence beside each translation, if there is one."""
+REVIEWED = {".po": read_po, ".pot": read_po, **dict.fromkeys(XLIFF_ENDINGS, read_xliff)}
+"""The readers of formats that say beside each translation how far it can be trusted, or that a memory had it."""
 OFFICE = {
     ".docx": (docx.find_parts, read_docx),
     ".docm": (docx.find_parts, read_docx),
@@ -68,7 +68,7 @@ MOST_BYTES = 2**26
 """Most bytes of a document."""
 _META = re.compile(rb"""<meta[^>]*?charset\s*=\s*["']?([\w.:-]+)""")
 _PAGES = (".html", ".htm", ".xhtml")
-_MARKED_UP = (*_PAGES, ".tmx", ".xliff", ".xlf")
+_MARKED_UP = (*_PAGES, ".tmx", *XLIFF_ENDINGS)
 _BROWSERS = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
@@ -105,7 +105,7 @@ def translate_document(content: bytes, name: str, languages: Languages, engine: 
         encoding = _encoding(content, ending)
         text = content.decode(encoding)
         document = READERS[ending](text, languages)
-        if engine.has_confidence and ending in REVIEWED:
+        if (engine.has_confidence or engine.has_memory) and ending in REVIEWED:
             review, engine = reviewed(document, engine, report)
             document = REVIEWED[ending](text, languages, review)
         (translated,) = translate_documents([document], engine, report)

@@ -1,4 +1,4 @@
-"""How far the translations of a bilingual document can be trusted, for its readers, which mark them for review."""
+"""How far the translations of a bilingual document can be trusted, and where they are from, for its readers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ class Verdict:
     """Whether it is to be left without a translation."""
     is_trusted: bool = False
     """Whether it is above the limit that a person has set, so that it needs no review."""
+    is_remembered: bool = False
+    """Whether the translation memory had all of its texts."""
 
     @property
     def percent(self) -> int | None:

@@ -30,6 +30,8 @@ class Engine:
     """Whether placeholders are copied into translations whatever the model says."""
     known: Callable[[str], str | None] = lambda text: None
     """Returns the translation of a text that need not be translated, such as one that a translation memory has."""
+    has_memory: bool = False
+    """Whether there is a translation memory, from which bilingual documents say that a translation is."""
     has_confidence: bool = False
     """Whether translations have a confidence, which bilingual documents have beside them."""
     only_above: float | None = None
@@ -52,6 +54,8 @@ class Report:
     """Number of placeholders that translations lacked, and that were put back where the source has them."""
     unplaced: int = 0
     """Number of formats whose words were not found in the translation, so that they stand there without words."""
+    unplaced_in: list[str] = field(default_factory=list)
+    """The texts with such formats."""
     dropped: int = 0
     """Number of formats that are left out, since the document's format cannot write them where their words are."""
     cut: int = 0
@@ -96,8 +100,10 @@ class Report:
             notes.append(f"lacked {placeholders} in its translation, put back about where the source has them.")
         if self.unplaced:
             formats = _number(self.unplaced, "format")
+            texts = _listed([_shown(text) for text in self.unplaced_in])
             notes.append(
-                f"has {formats} whose words were not found in the translation, with nothing between their ends."
+                f"has {formats} whose words were not found in the translation, with nothing between their ends, in "
+                f"{texts}."
             )
         if self.dropped:
             notes.append(
@@ -105,16 +111,12 @@ class Report:
                 " for which there was no place."
             )
         if self.faults:
-            others = len(self.faults) - MOST_LISTED
-            more = f"; and {others:,} more" if others > 0 else ""
-            notes.append(f"has translations to look at: {'; '.join(self.faults[:MOST_LISTED])}{more}.")
+            notes.append(f"has translations to look at: {_listed(self.faults, separator='; ')}.")
         if self.untranslated:
-            texts = [f"{_shown(left['text'])} ({left['confidence']:.3f})" for left in self.untranslated[:MOST_LISTED]]
-            others = len(self.untranslated) - len(texts)
-            more = f" and {others:,} more" if others else ""
+            texts = _listed([f"{_shown(left['text'])} ({left['confidence']:.3f})" for left in self.untranslated])
             notes.append(
                 f"has {_number(len(self.untranslated), 'text')} whose translation cannot be trusted, left without one: "
-                f"{', '.join(texts)}{more}."
+                f"{texts}."
             )
         if self.cut:
             notes.append(
@@ -127,6 +129,12 @@ class Report:
         fields = asdict(self)
         fields["homeless"] = fields.pop("unplaced")  # the name that programs know
         return fields
+
+
+def _listed(items: Sequence[str], *, separator: str = ", ") -> str:
+    """The first items of a list, and how many more there are."""
+    others = len(items) - MOST_LISTED
+    return separator.join(items[:MOST_LISTED]) + (f" and {others:,} more" if others > 0 else "")
 
 
 def _shown(text: str) -> str:
@@ -164,6 +172,7 @@ def engine_of(
         translate,
         copies=translator.source_tokenizer.placeholders,
         known=translator.recall.find if translator.recall else lambda text: None,
+        has_memory=translator.recall is not None,
         has_confidence=config.needs_confidence,
         only_above=config.only_above,
     )
@@ -173,21 +182,26 @@ def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review
     """The review of a document, and an engine that knows its translations.
 
     Translates all texts of the document. The document is then read again, since what is written beside a translation
-    depends on its confidence. Texts that stay untranslated are in the `report`: they are no segments any more.
+    depends on its confidence, and on whether a memory had it. Texts that stay untranslated are in the `report`: they
+    are no segments any more.
     """
     texts = _distinct_texts(_sources(document, engine))
     unknown = [text for text in texts if engine.known(text) is None]
     translations = dict(zip(unknown, engine.translate(unknown), strict=True)) if unknown else {}
     report.note_untranslated(translations)
 
+    remembered = {*texts} - {*unknown}
+
     def review(segments: Sequence[Segment]) -> Verdict:
-        made = [translations.get(_Source(segment, engine.copies).text) for segment in segments]
+        sources = [_Source(segment, engine.copies).text for segment in segments]
+        made = [translations.get(source) for source in sources]
         confidences = [translation.confidence for translation in made if translation]
         known = [confidence for confidence in confidences if confidence is not None]
         return Verdict(
             min(known, default=None),
             is_untranslated=any(translation.untranslated for translation in made if translation),
             is_trusted=engine.only_above is not None and bool(known) and len(known) == len(made),
+            is_remembered=bool(sources) and remembered.issuperset(sources),
         )
 
     return review, replace(engine, translate=lambda texts: [translations[text] for text in texts])
@@ -291,7 +305,10 @@ class _Source:
         writable = self.segment.writable(content)
         dropped = (_count_codes(content) - _count_codes(writable)) // 2
         report.dropped += dropped
-        report.unplaced += max(0, projection.unplaced - dropped)
+        unplaced = max(0, projection.unplaced - dropped)
+        report.unplaced += unplaced
+        if unplaced and self.text not in report.unplaced_in[-1:]:
+            report.unplaced_in.append(self.text)
         return writable
 
     def _placeholders(self, spans: Sequence[tuple[int, int]]) -> tuple[dict[int, str], Counter[str]]:

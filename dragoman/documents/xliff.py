@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dragoman.documents import xml
@@ -18,6 +18,12 @@ STATES = {"trans-unit": "needs-review-translation", "segment": "translated"}
 """States of a translation that nobody has reviewed: of the target in 1.2, of the segment in 2."""
 TRUSTED = "translated"
 """State of a target of 1.2 whose confidence is above the limit that a person has set."""
+REMEMBERED = "exact-match"
+"""State qualifier of a target of 1.2 that a translation memory had."""
+OF_STATES = ("subState", "state-qualifier")
+"""Attributes that say more about a state, and that do not outlast it."""
+LOCKED = {"true", "locked", "yes"}
+"""Values of the attribute `locked`, by which programs of translators keep a unit or a sentence from changes."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def read_xliff(text: str, languages: Languages, review: Review = unknown) -> Doc
     """The segments of a file: those of copies of its sources, which become targets where there is no translation.
 
     A confidence that the `review` gives stands in 1.2 as the match quality of an alternative translation, and in 2 as
-    the sub-state of the segment.
+    the sub-state of the segment. That a memory had the translation stands in the state qualifier, or the sub-state.
     """
     root = xml.parse(text)
     document = root.child("xliff") or root
@@ -89,9 +95,23 @@ def _units(scope: Element) -> Iterator[_Unit]:
         space = element.attributes.get("space", space)
         if element.name not in STATES:
             waiting += [(child, translate, space) for child in [*element.children][::-1]]
-        elif translate != "no" and (source := element.child("source")):
+        elif translate != "no" and not _is_locked(element) and (source := element.child("source")):
             is_preserved = source.attributes.get("space", space) == "preserve"
             yield _Unit(element, element.child("seg-source") or source, element.child("target"), is_preserved)
+
+
+def _is_locked(element: Element) -> bool:
+    return element.attributes.get("locked") in LOCKED
+
+
+def _locked_sentences(unit: Element) -> set[str]:
+    """The numbers of the sentences that Trados Studio keeps from changes."""
+    definitions = unit.child("seg-defs")
+    return (
+        {each.attributes.get("id", "") for each in definitions.walk("seg") if _is_locked(each)}
+        if definitions
+        else set()
+    )
 
 
 def _sentences(element: Element | None) -> list[Element]:
@@ -105,9 +125,23 @@ def _numbered_sentences(element: Element | None) -> dict[str, Element]:
     return {mark.attributes.get("mid", ""): mark for mark in _sentences(element)}
 
 
-def _state(verdict: Verdict) -> str:
-    """The state of a target of 1.2."""
-    return TRUSTED if verdict.is_trusted else STATES["trans-unit"]
+def _state(verdict: Verdict) -> dict[str, str]:
+    """The attributes of a target of 1.2 that say what is known about it."""
+    state = {"state": TRUSTED if verdict.is_trusted else STATES["trans-unit"]}
+    return state | ({"state-qualifier": REMEMBERED} if verdict.is_remembered else {})
+
+
+def _sub_state(verdict: Verdict) -> dict[str, str]:
+    """The attributes of a segment of 2 that say what is known about its translation."""
+    state = {"state": STATES["segment"]}
+    if verdict.percent is not None:
+        return state | {"subState": f"dragoman:confidence-{verdict.percent}"}
+    return state | ({"subState": "dragoman:memory"} if verdict.is_remembered else {})
+
+
+def _written(attributes: Mapping[str, str]) -> str:
+    """Attributes as they stand in a tag, after a space each."""
+    return "".join(f" {name}={xml.in_quotes(value)}" for name, value in attributes.items())
 
 
 class _Reader:
@@ -163,9 +197,9 @@ class _Reader:
             self._open(unit, target, verdict)
         else:
             self.out.keep(source.end)
-            state = "" if unit.is_segment else f' state="{_state(verdict)}"'
-            space = f" xml:space={xml.in_quotes(source.attributes['space'])}" if "space" in source.attributes else ""
-            self.out.write(f"{xml.indent(self.text, source.start)}<{prefix}target{space}{state}>")
+            space = {"xml:space": source.attributes["space"]} if "space" in source.attributes else {}
+            attributes = space | ({} if unit.is_segment else _state(verdict))
+            self.out.write(f"{xml.indent(self.text, source.start)}<{prefix}target{_written(attributes)}>")
         self.out.copy(source.inside, source.close, segments)
         self.out.write(f"</{prefix}target>")
         if verdict.percent is not None and not unit.is_segment:
@@ -179,7 +213,9 @@ class _Reader:
 
     def _fill_sentences(self, unit: _Unit, sources: dict[str, Element], targets: dict[str, Element]) -> None:
         """Fill the sentences of a target that lack a translation, and put those without a place at its end."""
+        locked = _locked_sentences(unit.element)
         sources = {mid: source for mid, source in sources.items() if has_words([source.text_without(MARKUP)])}
+        sources = {mid: source for mid, source in sources.items() if mid not in locked}
         missing = [mid for mid, source in sources.items() if unit.is_missing(source, targets.get(mid))]
         self.done += len(sources) - len(missing)
         segments: dict[str, list[Segment]] = {}
@@ -207,27 +243,22 @@ class _Reader:
     def _begin(self, unit: _Unit, verdict: Verdict) -> None:
         """Keep all up to the unit, with the language of the file and the state of a segment of XLIFF 2."""
         if missing := self.missing_language:
-            self._write_tag(missing.element, missing.attribute, missing.value)
+            self._write_tag(missing.element, {missing.attribute: missing.value})
             self.missing_language = None
         if unit.is_segment:
-            sub_state = "" if verdict.percent is None else f"dragoman:confidence-{verdict.percent}"
-            self._write_tag(unit.element, "state", STATES["segment"], sub_state=sub_state)
+            self._write_tag(unit.element, _sub_state(verdict))
 
     def _open(self, unit: _Unit, target: Element, verdict: Verdict) -> None:
         """Write the opening tag of a target that exists."""
-        if unit.is_segment:
-            self._write_tag(target)
-        else:
-            self._write_tag(target, "state", _state(verdict))
+        self._write_tag(target, {} if unit.is_segment else _state(verdict))
 
-    def _write_tag(self, element: Element, attribute: str = "", value: str = "", *, sub_state: str = "") -> None:
-        """Write the opening tag of an element, perhaps with another attribute. An empty tag becomes an opening one."""
+    def _write_tag(self, element: Element, attributes: Mapping[str, str]) -> None:
+        """Write the opening tag of an element with these attributes in place of its own ones of the same names, and of
+        what else said something about its state. An empty tag becomes an opening one."""
         self.out.keep(element.start)
         tag = self.text[element.start : element.inside].removesuffix(">").removesuffix("/").rstrip()
-        if attribute:
-            tag = re.sub(rf"""\s(?:{attribute}|subState)\s*=\s*("[^"]*"|'[^']*')""", "", tag)
-            tag += f" {attribute}={xml.in_quotes(value)}"
-        if sub_state:
-            tag += f" subState={xml.in_quotes(sub_state)}"
-        self.out.write(f"{tag}>")
+        if attributes:
+            outdated = "|".join([*attributes, *OF_STATES])
+            tag = re.sub(rf"""\s(?:{outdated})\s*=\s*("[^"]*"|'[^']*')""", "", tag)
+        self.out.write(f"{tag}{_written(attributes)}>")
         self.out.skip(element.inside)

@@ -41,6 +41,11 @@ def check_is_file(path: Path) -> None:
     raise DataError(f"There is no file {path}; {remedy}")
 
 
+def is_office_document(path: Path) -> bool:
+    """Whether a file is a document of an office program, by its first bytes."""
+    return re.match(OFFICE, read_head(path), re.DOTALL) is not None
+
+
 def refuse_other_files(path: Path, *, but: bytes | None = None) -> None:
     """Raise `DataError` for a file that is no text; `but` is a key of `OTHER_FILES` that is allowed."""
     head = read_head(path)

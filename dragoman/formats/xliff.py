@@ -5,6 +5,8 @@ from typing import Literal
 
 from dragoman.text.language_codes import Languages
 
+ENDINGS = (".xliff", ".xlf", ".sdlxliff", ".mqxliff", ".mxliff")
+"""Ends of the names of XLIFF files. The last three are those of Trados Studio, memoQ and Phrase, which add to 1.2."""
 UNFINISHED = {"initial", "new", "needs-translation", "needs-l10n"}
 """States of a text that is not translated yet, in 2.0 and in 1.2. The other states of 1.2 that begin with "needs" are
 for translations that need a review, or something else than words."""

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import threading
+import zipfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -345,6 +346,9 @@ def test_a_document_keeps_its_form(model, dragoman, tmp_path):
         ),
         (["--document", "page.html", "--output", "page.html"], "is read and cannot be written"),
         (["--document", "page.html", "--output", "out", "Hello."], "--document is translated alone"),
+        (["--document", "*.html", "--output", "out/", "Hello."], "A folder as --output is for the files of --document"),
+        (["--document", "page.*", "--output", "out/"], "no document that can be translated; these are: .txt"),
+        (["--document", "*.html", "--output", "page.pdf"], "Many files are translated into a folder"),
     ],
 )
 def test_a_document_needs_a_format_and_an_output(model, dragoman, tmp_path, monkeypatch, arguments, words):
@@ -353,6 +357,40 @@ def test_a_document_needs_a_format_and_an_output(model, dragoman, tmp_path, monk
         (tmp_path / name).write_text("<p>Hello.</p>", encoding="utf-8")
     code, _, err = dragoman("translate", model, *arguments)
     assert (code, words in err) == (2, True), err
+
+
+def test_several_documents_are_translated_into_a_folder(model, dragoman, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    for name in ("a.html", "b.html"):
+        Path("in", name).write_text("<p>The <b>red</b> house.</p>", encoding="utf-8")
+    Path("in", "c.xlf").write_text("<xliff", encoding="utf-8")
+    command = ["translate", model, "--document", "in/*", "--output", "out/", "--beam-size", 1]
+    code, out, err = dragoman(*command, "--json")
+    assert code == 3
+    assert [json.loads(line)["output"] for line in out.splitlines()] == ["out/a.html", "out/b.html"]
+    assert "1 of 3 documents were not translated. The first: in/c.xlf" in err
+    assert Path("out/a.html").read_bytes() == Path("out/b.html").read_bytes() != Path("in/a.html").read_bytes()
+    Path("in/c.xlf").unlink()
+    Path("out/b.html").unlink()
+    code, _, err = dragoman(*command, "--resume")
+    assert (code, sorted(os.listdir("out"))) == (0, ["a.html", "b.html"])
+    assert "1 documents translated, 1 done before" in err
+
+
+def test_a_document_that_is_taken_for_lines_gets_the_command_for_documents(model, dragoman, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile("a.docx", "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+    code, _, err = dragoman("translate", model, "--input", "a.docx")
+    assert code == 2
+    assert "a.docx has no lines of text; translate it as a document:  " in err
+    assert "--document a.docx --output translated.docx" in err
+    Path("page.html").write_text("<p>Hello.</p>", encoding="utf-8")
+    code, _, err = dragoman("translate", model, "page.html", "--beam-size", 1)
+    assert code == 0
+    assert "to translate the document: " in err
+    assert "--document page.html --output translated.html" in err
 
 
 def test_a_memory_gives_its_translations_and_says_so(model, dragoman, tmp_path):

@@ -103,6 +103,24 @@ def test_a_segment_of_xliff_2_has_it_as_its_sub_state(only_above: float | None) 
     assert content.count("subState") == (1 if only_above else 2)
 
 
+def test_what_a_memory_had_says_so() -> None:
+    memory = {"sure": "CERTAIN", "sure {1}": "CERTAIN {1}", "doubtful": None}
+    remembering = replace(SHOUTING, known=memory.get, has_memory=True)
+    sure, doubtful, plural = polib.pofile(translated(PO, "a.po", remembering))
+    assert (sure.msgstr, sure.tcomment, sure.fuzzy) == ("CERTAIN", "Dragoman: from the translation memory", True)
+    assert (doubtful.tcomment, plural.tcomment) == ("A note.", "")
+    units = xlifffile.parsestring(translated(XLIFF, "a.xlf", remembering).encode()).units
+    targets = [unit.xmlelement.find("{*}target") for unit in units]
+    assert [target.get("state-qualifier") for target in targets] == ["exact-match", None]
+    assert targets[0].text == "CERTAIN "
+    content = translated(XLIFF_2, "a.xlf", remembering)
+    assert content.count('<segment state="translated" subState="dragoman:memory"><source>sure</source>') == 1
+    assert content.count("subState") == 1
+    both = replace(engine(), known=memory.get, has_memory=True)
+    comments = [entry.tcomment for entry in polib.pofile(translated(PO, "a.po", both))]
+    assert comments[:2] == ["Dragoman: from the translation memory", "A note.\nDragoman: confidence 0.41"]
+
+
 @pytest.mark.parametrize("name", ["a.md", "a.html", "a.srt", "a.json", "a.txt"])
 def test_other_documents_keep_what_cannot_be_trusted(name: str) -> None:
     contents = {

@@ -478,3 +478,31 @@ def test_tags_that_never_split_do_not():
 def test_what_is_no_xml_gets_a_sentence(text):
     with pytest.raises(FormatError, match=r"is no well-formed XML|too many elements"):
         read_fragment(text)
+
+
+def sentence(number: int, text: str = "") -> str:
+    """A sentence as translation programs mark it in a unit."""
+    return f'<mrk mtype="seg" mid="{number}">{text}</mrk>'
+
+
+@pytest.mark.parametrize("ending", ["sdlxliff", "mqxliff", "mxliff"])
+def test_files_of_translation_programs_are_filled_but_where_they_are_locked(ending: str):
+    trados = (
+        "<trans-unit id='1'><source>Good morning. Old dog. A cat.</source>"
+        f"<seg-source>{sentence(1, 'Good morning.')} {sentence(2, 'Old dog.')} {sentence(3, 'A cat.')}</seg-source>"
+        f"<target>{sentence(1)} {sentence(2)} {sentence(3, 'Un chat.')}</target>"
+        "<sdl:seg-defs><sdl:seg id='1'/><sdl:seg id='2' locked='true'/><sdl:seg id='3' conf='Translated'/>"
+        "</sdl:seg-defs></trans-unit>"
+    )
+    memoq = "<trans-unit id='2' mq:locked='locked'><source>Old dog</source><target/></trans-unit>"
+    phrase = "<trans-unit id='3' m:confirmed='0' m:locked='false'><source>Old dog</source><target/></trans-unit>"
+    content = (
+        '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:sdl="http://a" xmlns:mq="MQ"'
+        ' xmlns:m="http://b"><file original="a" source-language="en" target-language="fr" datatype="x"><body>'
+        f"{trados}{memoq}{phrase}</body></file></xliff>"
+    )
+    done = read(content, f"a.{ending}", SHOUTING)
+    assert f"{sentence(1, 'GOOD MORNING.')} {sentence(2)} {sentence(3, 'Un chat.')}</target>" in done
+    assert memoq in done
+    assert "m:locked='false'><source>Old dog</source><target state=\"needs-review-translation\">OLD DOG<" in done
+    assert "<sdl:seg id='1'/><sdl:seg id='2' locked='true'/>" in done

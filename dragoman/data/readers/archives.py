@@ -42,7 +42,7 @@ _NO_PAIRS = re.compile(
     re.IGNORECASE,
 )
 """Names of files that come with pairs, but hold none."""
-_TABLE = re.compile(r".*\.(tsv|txt|csv|jsonl?|ndjson|tmx|xliff|xlf|sdlxliff|po|tab)", re.IGNORECASE)
+_TABLE = re.compile(r".*\.(tsv|txt|csv|jsonl?|ndjson|tmx|(sdl|mq|m)?xliff|xlf|po|tab)", re.IGNORECASE)
 """Names of files that may hold both sides."""
 _XML = re.compile(r".*\.xml", re.IGNORECASE)
 """Names of files that may hold both sides. Beside two texts, they say which sentences belong together instead."""

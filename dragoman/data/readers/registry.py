@@ -21,6 +21,7 @@ from dragoman.data.readers.xliff import open_xliff
 from dragoman.errors import DataError
 from dragoman.formats.other_files import check_is_file, refuse_other_files
 from dragoman.formats.text_files import read_head, unpacked_name
+from dragoman.formats.xliff import ENDINGS as XLIFF_ENDINGS
 from dragoman.storage.memory import is_memory
 from dragoman.system.urls import is_url
 
@@ -38,9 +39,7 @@ FORMATS: dict[str, Callable[[Path, ReaderOptions], PairReader]] = {
     ".jsonl": open_json,
     ".ndjson": open_json,
     ".tmx": open_tmx,
-    ".xliff": open_xliff,
-    ".xlf": open_xliff,
-    ".sdlxliff": open_xliff,
+    **dict.fromkeys(XLIFF_ENDINGS, open_xliff),
     ".xml": open_xml,
     ".po": open_po,
 }

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.precision import LEAST_BLEU
-from dragoman.errors import DataError, DragomanError, UsageError
+from dragoman.errors import DataError, DragomanError, UsageError, command_line
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE, read_json
 from dragoman.interop.imports import marian
 from dragoman.interop.imports.eight_bits import bleu_in_eight_bits
@@ -145,6 +145,10 @@ def _read_marian(npz_files: Sequence[Path], folder: Path) -> Pretrained:
 def _read_transformers(folder: Path) -> Pretrained:
     """Read a model that transformers saved."""
     values = read_json(folder / "config.json")
+    if {"format", "source_tokenizer"} <= values.keys():
+        raise DataError(
+            f"{folder} is a model of Dragoman already; use it as it is:  {command_line('translate', folder)}"
+        )
     tensors = read_weights(_weights_file(folder))
     config = architecture(values, tensors, str(folder / "config.json"))
     weights = from_huggingface(tensors, config, str(folder), values)
