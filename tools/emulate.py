@@ -25,6 +25,8 @@ DEBIAN = (
 )
 """Packages of Debian 12 with Python and what it loads."""
 PLATFORMS = "manylinux_2_17_aarch64", "manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"
+FETCHING = 600
+"""Seconds in which packages have to be fetched and unpacked."""
 SERVER = {"fastapi", "httptools", "prometheus-client", "python-multipart", "starlette", "uvicorn"}
 """Packages that translating without a server does without."""
 
@@ -59,6 +61,8 @@ def emulated_python(cpu: str) -> tuple[list[str], dict[str, str]]:
         _add_wheels(FOLDER / "site")
     except subprocess.CalledProcessError as error:
         raise CannotEmulate(f"`{' '.join(error.cmd)}` failed: {error.stderr.strip()[-500:]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise CannotEmulate(f"`{' '.join(error.cmd)}` took more than {FETCHING} s.") from error
     _add_package(FOLDER / "package")
     environment = os.environ | {
         "PYTHONHOME": str(FOLDER / "root" / "usr"),
@@ -119,7 +123,8 @@ def _add_package(folder: Path) -> None:
 
 
 def _run(*command: object, cwd: Path = ROOT) -> None:
-    subprocess.run([str(part) for part in command], cwd=cwd, check=True, capture_output=True, text=True)
+    words = [str(part) for part in command]
+    subprocess.run(words, cwd=cwd, check=True, capture_output=True, text=True, timeout=FETCHING)
 
 
 if __name__ == "__main__":

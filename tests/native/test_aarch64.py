@@ -16,6 +16,8 @@ from tools.emulate import CannotEmulate, emulated_python
 
 PROGRAM = Path(__file__).with_name("emulated.py")
 KINDS_OF_CPU = {"max": ["dot", "neon", "any"], "cortex-a72": ["neon", "any"]}
+SECONDS = 900
+"""Time for what is emulated, which takes about a minute for each processor."""
 NOUNS = {"house": "maison", "door": "porte", "table": "table", "flower": "fleur", "car": "voiture"}
 ADJECTIVES = {"red": "rouge", "green": "verte", "small": "petite", "white": "blanche", "old": "vieille"}
 
@@ -49,7 +51,12 @@ def test_an_emulated_aarch64_computes_what_the_formula_says_and_translates_as_th
     for cpu, kinds in KINDS_OF_CPU.items():
         command, environment = emulated_python(cpu)
         emulated = subprocess.run(
-            [*command, PROGRAM, tmp_path / "run", texts], capture_output=True, text=True, env=environment, check=False
+            [*command, PROGRAM, tmp_path / "run", texts],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+            timeout=SECONDS,
         )
         assert emulated.returncode == 0, emulated.stderr
         found = json.loads(emulated.stdout)

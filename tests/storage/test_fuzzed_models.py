@@ -22,6 +22,8 @@ WORDS = ["the", "red", "house", "is", "old", "a", "cat", "sees", "two", "dogs"]
 EIGHT_BITS = {"d_model": 32, "num_heads": 2, "d_ff": 48}
 """Widths that suit products of eight bits."""
 PROGRAM = "tests.storage.fuzzed_models"
+SECONDS = 900
+"""Time for all cases; ten thousand take some two minutes."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("number", [30, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_damaged_model_is_refused_or_translates(models: Path, tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", PROGRAM, models, tmp_path / "damaged", "0", str(number)]
-    process = subprocess.run(command, cwd=Path(__file__).parents[2], env=os.environ, capture_output=True, text=True)
+    root = Path(__file__).parents[2]
+    process = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True, timeout=SECONDS)
     lines = process.stdout.splitlines()
     assert process.returncode == 0, f"exit code {process.returncode} at {lines[-1:]}:\n{process.stderr[-3000:]}"
     outcomes = [json.loads(line.partition(" ")[2]) for line in lines]

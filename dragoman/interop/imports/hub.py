@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE
-from dragoman.system.atomic import real_path
+from dragoman.system.atomic import real_path, write_file
 from dragoman.system.optional import load
 
 PREFIX = "hf:"
@@ -18,6 +18,8 @@ TEXTS = (
     "special_tokens_map.json",
 )  # fmt: skip
 """Names of the files beside the weights that an import reads."""
+MAIN = "main"
+"""The revision that a name without one means."""
 _CHUNK = 2**20
 
 
@@ -63,7 +65,13 @@ def download(name: str, *, progress: bool = True) -> Path:
             raise DataError(f"{path.name} of {name} is not the file that the Hub has, and was deleted; import again.")
     if not paths:
         raise DataError(f"{name} has none of the files of a pretrained translation model.")
-    return paths[0].parent
+    folder = paths[0].parent
+    if folder.name != revision:
+        # So that the cache has the same version under this name without a network.
+        reference = folder.parents[1] / "refs" / (revision or MAIN)
+        reference.parent.mkdir(parents=True, exist_ok=True)
+        write_file(reference, info.sha.encode())
+    return folder
 
 
 def _cached(hub: Any, cache: Path, name: str) -> Path:
@@ -78,7 +86,7 @@ def _cached(hub: Any, cache: Path, name: str) -> Path:
         ]
     if not versions:
         raise DataError(f"{name} is not in the cache, and HF_HUB_OFFLINE forbids to download it; leave that out once.")
-    latest = max(versions, key=lambda version: ("main" in version.refs, version.last_modified))
+    latest = max(versions, key=lambda version: (MAIN in version.refs, version.last_modified))
     folder = Path(latest.snapshot_path)
     names = [path.name for path in folder.iterdir()]
     weights = _weights_files(names)
@@ -86,10 +94,8 @@ def _cached(hub: Any, cache: Path, name: str) -> Path:
         raise DataError(f"{name} is in the cache without weights, and HF_HUB_OFFLINE forbids to download them.")
     for file in [*(text for text in TEXTS if text in names), *weights]:
         content = real_path(folder / file)
-        is_large = len(content.name) == 64
-        digest = hashlib.sha256() if is_large else hashlib.sha1(f"blob {content.stat().st_size}\0".encode())
         # Without links, as on Windows, the cache does not say what a file should be.
-        if content != folder / file and _hex_digest(content, digest) != content.name:
+        if content != folder / file and not _has_digest(content, content.name):
             content.unlink()
             raise DataError(f"{file} of {name} is damaged in the cache, and was deleted; import again with a network.")
     return folder
@@ -105,17 +111,16 @@ def _weights_files(files: list[str]) -> list[str]:
 
 
 def _is_whole(path: Path, file: Any) -> bool:
-    """Whether a download has the checksum of the Hub's `file`: SHA-256 of large files, git's SHA-1 of the others."""
-    if file.lfs:
-        return _hex_digest(path, hashlib.sha256()) == file.lfs.sha256
-    if file.blob_id:
-        return _hex_digest(path, hashlib.sha1(f"blob {path.stat().st_size}\0".encode())) == file.blob_id
-    return True
+    """Whether a download has the checksum of the Hub's `file`."""
+    expected = file.lfs.sha256 if file.lfs else file.blob_id
+    return not expected or _has_digest(path, expected)
 
 
-def _hex_digest(path: Path, digest: Any) -> str:
-    """The digest of a file in hexadecimal; `digest` may have seen what comes before its content."""
+def _has_digest(path: Path, expected: str) -> bool:
+    """Whether a file has this digest in hexadecimal: SHA-256, as for large files, or git's SHA-1."""
+    is_large = len(expected) == 64
+    digest = hashlib.sha256() if is_large else hashlib.sha1(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest() == expected

@@ -203,6 +203,7 @@ def test_a_download_that_breaks_off_goes_on_at_once_or_with_the_next_command(
 @pytest.mark.slow
 def test_without_a_network_the_cache_is_read_and_checked(hub, run, tmp_path):
     assert run("import", NAME, tmp_path / "model")[0] == 0
+    assert run("import", f"{NAME}@v1", tmp_path / "named")[0] == 0
     home = Path(run.home)
     offline = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1"}
     hub.asked.clear()
@@ -215,10 +216,12 @@ def test_without_a_network_the_cache_is_read_and_checked(hub, run, tmp_path):
     code, errors = imported(NAME, "again")
     assert (code, hub.asked) == (0, []), errors
     assert (tmp_path / "again/model.safetensors").read_bytes() == (tmp_path / "model/model.safetensors").read_bytes()
+    code, errors = imported(f"{NAME}@v1", "named again")
+    assert (code, hub.asked) == (0, []), errors
     code, errors = imported("hf:Somebody/else")
     assert code == 3
     assert "hf:Somebody/else is not in the cache, and HF_HUB_OFFLINE forbids to download it" in errors
-    (weights,) = (path for path in home.rglob("model.safetensors") if path.is_file())
+    (weights,) = (path for path in home.rglob(f"{hub.commit}/model.safetensors"))
     content = weights.resolve()
     content.write_bytes(content.read_bytes()[:-1] + b"?")
     code, errors = imported(NAME)
