@@ -2,14 +2,16 @@
 
     python -m tools.make_walk [page ...]
 
-Tests run the notebooks again and compare.
+Each core runs a page at a time. Tests run the notebooks again and compare.
 """
 
 import base64
+import multiprocessing
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode, v4
 from traitlets.config import Config
 
+from dragoman.system.resources import cores
 from tools.outputs import Output, smaller
 from tools.pages import ROOT, notebook, runnable_pages, shown_outputs, up_to_date, with_outputs
 
@@ -87,8 +90,11 @@ def chosen(names: list[str]) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    for page in chosen(sys.argv[1:]):
-        make(page)
-        print(f"ran {page.relative_to(ROOT)}")
+    pages = list(chosen(sys.argv[1:]))
+    with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(make, page): page for page in pages}
+        for ended in as_completed(running):
+            ended.result()
+            print(f"ran {running[ended].relative_to(ROOT)}", flush=True)
     for path, text in up_to_date().items():
         path.write_text(text, encoding="utf-8")
