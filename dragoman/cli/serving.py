@@ -74,9 +74,10 @@ def serve(
         if file and len(named) > 1:
             raise UsageError(f"{option} belongs to a single model; serve it alone.")
     check_adapter(adapter)
-    read_keys = _read_keys(keys) if keys else []
     from dragoman.cli.files import read_search_terms
+    from dragoman.serving.keys import ApiKeys, KeysInFile
 
+    api_keys = KeysInFile(keys, _read_keys) if keys else ApiKeys()
     terms = read_search_terms(glossary, forbid)
     configs = [check_decoding(path, context.settings | terms) for path, _ in named]
     from dragoman.system.optional import load
@@ -95,7 +96,7 @@ def serve(
     names, origins = map(read_name, allow_host or ()), map(read_origin, allow_origin or ())
     hosts = Hosts([*names], [*origins], local=_is_local(host))
     display = context.display()
-    if not hosts.local and not read_keys:
+    if not hosts.local and not api_keys:
         display.warn(f"Everybody who reaches {host} can translate here; --keys FILE asks them for a key.")
     with ExitStack() as opened:
         listener = opened.enter_context(_bound(host, port))
@@ -125,10 +126,15 @@ def serve(
             raise UsageError("Terms belong to one pair of languages; name those of the model as MODEL:en,fr.")
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None
         server = Server(
-            translators, keys=read_keys, memory=remembered, inspector=inspector, queue=queue, background=background
+            translators,
+            keys=api_keys,
+            memory=remembered,
+            inspector=inspector,
+            queue=queue,
+            background=background,
         )
         mention_missing_kernels(context)
-        _announce(display, server, host, listener.getsockname()[1], needs_key=bool(read_keys))
+        _announce(display, server, host, listener.getsockname()[1], needs_key=bool(api_keys))
         run(server, listener, hosts)
 
 

@@ -107,6 +107,7 @@ def metrics(url, key="secret"):
         (["{model}:en,fr", "--host", "0.0.0.0", "--port", "{taken}"], "Everybody who reaches 0.0.0.0 can translate", 4),
         (["{model}:en,fr", "--host", "999.1.1.1"], "cannot be served", 4),
         (["nothing"], "nothing", 3),
+        (["{model}:en,fr", "{model}:fr,en", "--glossary", "{empty}"], "--glossary belongs to a single model", 2),
         (["{model}:en,fr", "--keys", "{empty}"], "has no keys; write one on each line", 2),
     ],
 )
