@@ -147,7 +147,7 @@ def _read_transformers(folder: Path) -> Pretrained:
     values = read_json(folder / "config.json")
     if {"format", "source_tokenizer"} <= values.keys():
         raise DataError(
-            f"{folder} is a model of Dragoman already; use it as it is:  {command_line('translate', folder)}"
+            f"{folder} is a model of Dragoman already; use it as it is:  {command_line('translate', folder, '...')}"
         )
     tensors = read_weights(_weights_file(folder))
     config = architecture(values, tensors, str(folder / "config.json"))

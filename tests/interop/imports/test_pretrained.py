@@ -22,9 +22,10 @@ from dragoman.errors import DataError
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.runs.plan import plan_resume
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.interop import pretrained_models as models
 from tests.interop.pretrained_models import SENTENCES
-from tests.small import train_run, write_pairs
+from tests.small import small_directory, train_run, write_pairs
 
 Change = Callable[[Path], object]
 LIMIT = 24
@@ -199,6 +200,12 @@ def test_files_that_cannot_be_used_are_refused(change, words, tmp_path, marian_f
     with pytest.raises(DataError, match=words):
         import_pretrained(tmp_path / "theirs", tmp_path / "ours")
     assert not (tmp_path / "ours").exists()
+
+
+def test_a_model_of_ours_needs_no_import(tmp_path):
+    small_directory(Tokenizer.train(["the red house"], vocab_size=270)).save(tmp_path / "ours")
+    with pytest.raises(DataError, match="is a model of Dragoman already; use it as it is:  "):
+        import_pretrained(tmp_path / "ours", tmp_path / "again")
 
 
 @pytest.fixture(scope="module")
