@@ -90,7 +90,8 @@ def translate_documents(
                     display.warn(str(error))
     if len(jobs) > 1:
         translated = len(missing) - len(errors)
-        display.note(f"{translated:,} documents translated, {len(jobs) - len(missing):,} done before")
+        documents = "document" if translated == 1 else "documents"
+        display.note(f"{translated:,} {documents} translated, {len(jobs) - len(missing):,} done before")
     if errors:
         raise DataError(f"{len(errors)} of {len(missing)} documents were not translated. The first: {errors[0]}")
 

@@ -375,7 +375,7 @@ def test_several_documents_are_translated_into_a_folder(model, dragoman, tmp_pat
     Path("out/b.html").unlink()
     code, _, err = dragoman(*command, "--resume")
     assert (code, sorted(os.listdir("out"))) == (0, ["a.html", "b.html"])
-    assert "1 documents translated, 1 done before" in err
+    assert "1 document translated, 1 done before" in err
 
 
 def test_a_document_that_is_taken_for_lines_gets_the_command_for_documents(model, dragoman, tmp_path, monkeypatch):
