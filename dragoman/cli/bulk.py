@@ -1,17 +1,19 @@
 """Translation of documents, and of many files into a folder, for the command `translate`."""
 
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.bulk.jobs import PATTERN, Job, plan, shard_of
 from dragoman.cli.files import untranslated
 from dragoman.cli.options import option_name, print_json
 from dragoman.errors import DataError, UsageError, respell
+from dragoman.system.streams import json_line
 
 if TYPE_CHECKING:
     from dragoman.bulk.lines import BulkTranslator
@@ -74,7 +76,7 @@ def translate_documents(
     Warns of each document that cannot be read if there are several, and raises `DataError` when all others are
     translated.
     """
-    display = context.display()
+    display, results = context.display(), sys.stdout  # which the progress takes for itself
     missing = [job for job in jobs if not (resume and os.path.isfile(job.output))]
     errors: list[DataError] = []
     if missing:  # else no model is loaded
@@ -82,7 +84,9 @@ def translate_documents(
         with load() as translator, display.progress("Translating") as advance:
             for job in missing:
                 try:
-                    _translate_document(context, job, translator, config, partial(advance, 1))
+                    found = _translate_document(context, job, translator, config, partial(advance, 1))
+                    if context.as_json:
+                        print(json_line(found), file=results, flush=True)
                 except DataError as error:
                     if len(jobs) == 1:
                         raise
@@ -98,15 +102,19 @@ def translate_documents(
 
 def _translate_document(
     context: "Context", job: Job, translator: "Translator", config: "DecodingConfig", done: Callable[[], None]
-) -> None:
+) -> dict[str, Any]:
+    """Write the translation of a document and say what became of it; returns the same as content of JSON."""
     from dragoman.documents import registry
     from dragoman.documents.translate import engine_of
-    from dragoman.formats.text_files import open_input
+    from dragoman.formats.text_files import open_input, unpacking_errors
     from dragoman.system.atomic import write_output
 
     display, document, output = context.display(), str(job.source), str(job.output)
-    with open_input(job.source) as stream:
-        content = stream.read()
+    try:
+        with open_input(job.source) as stream:
+            content = stream.read()
+    except unpacking_errors() as error:
+        raise DataError(f"{document} cannot be read: {error or type(error).__name__}; copy it again.") from None
     engine = engine_of(translator, config, done=done)
     translated = registry.translate_document(content, document, translator.languages, engine)
     write_output(job.output, translated.content)
@@ -114,8 +122,7 @@ def _translate_document(
     display.note(report.outcome(document, output))
     for note in report.notes():
         display.warn(f"{document} {note}")
-    if context.as_json:
-        print_json({"document": document, "output": output, **report.to_dict()})
+    return {"document": document, "output": output, **report.to_dict()}
 
 
 def translate_files(

@@ -113,14 +113,21 @@ def read_glossary(path: Path) -> dict[str, str]:
     separator, name = (",", "a comma") if path.suffix.lower() == ".csv" else ("\t", "a tab")
     terms: dict[str, str] = {}
     for number, line in _filled_lines(path):
-        parts = next(csv.reader([line])) if separator == "," else line.split(separator)
-        parts = [part.strip() for part in parts]
+        parts = [part.strip() for part in (_cells(line) if separator == "," else line.split(separator))]
         if len(parts) != 2 or not all(parts):
             raise DataError(f"{path}, line {number} is not a source term, {name} and a target term: {line[:60]!r}.")
         source, target = parts
         if terms.setdefault(source, target) != target:
             raise DataError(f"{path}, line {number} gives '{source}' a second translation; keep one of them.")
     return terms
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line of CSV; none for a line that is none by itself."""
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error:
+        return []
 
 
 def read_terms(path: Path) -> list[str]:

@@ -128,7 +128,9 @@ Remembered = Annotated[
     Path | None,
     File("--memory", help="Translation memory, as `data memory` writes it, whose translations are reused."),
 ]
-Glossary = Annotated[Path | None, File(help="Source terms and, after a tab, target terms that must appear.")]
+Glossary = Annotated[
+    Path | None, File(help="Source terms and, after a tab (in .csv a comma), target terms that must appear.")
+]
 Forbidden = Annotated[Path | None, File("--forbid", help="Target terms that must not appear, one on each line.")]
 Adapter = Annotated[
     Path | None,

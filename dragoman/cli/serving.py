@@ -154,6 +154,7 @@ def _load(queue: "TranslationQueue", path: Path, config: "DecodingConfig", **key
     from dragoman.decoding.translator import Translator
 
     translator = Translator.load(path, **keywords)
+    translator.check_terms(config)
     translator.decoding = config
     queue.watch(translator)
     if translator.workers:

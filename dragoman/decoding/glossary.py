@@ -29,6 +29,8 @@ MOST_REQUIRED = 50
 class Occurrence:
     """A source term in a sentence."""
 
+    source: str
+    """The source term, as the glossary spells it."""
     target: str
     """The target term."""
     start: int
@@ -41,6 +43,8 @@ class Occurrence:
 class _Entry:
     """A line of a glossary."""
 
+    term: str
+    """The source term."""
     source: tuple[str, ...]
     """The words of the source term."""
     target: str
@@ -60,21 +64,21 @@ class Glossary:
         self._entries: dict[tuple[str, ...], list[_Entry]] = defaultdict(list)
         for source, target in terms.items():
             words = tuple(WORD.findall(normalised(source)))
-            self._entries[_lower(words)].append(_Entry(words, normalised(target)))
+            self._entries[_lower(words)].append(_Entry(source, words, normalised(target)))
         self._lengths = sorted({*map(len, self._entries)}, reverse=True)
         self._as_term = cache(partial(_as_term, tokenizer=tokenizer))
 
-    def occurrences(self, sentence: str) -> list[Occurrence]:
+    def occurrences(self, sentence: str, most: int = MOST_REQUIRED) -> list[Occurrence]:
         """The source terms in a sentence, in order; no two overlap.
 
         A term that occurs more often than `MOST_OCCURRENCES` is left to the model from there on, and so are all terms
-        after the first `MOST_REQUIRED`.
+        after the first `most`.
         """
         words = list(WORD.finditer(sentence))
         occurrences: list[Occurrence] = []
         counts = Counter[str]()
         position = 0
-        while position < len(words) and len(occurrences) < MOST_REQUIRED:
+        while position < len(words) and len(occurrences) < most:
             occurrence, length = self._longest_at(words, position)
             if occurrence is not None:
                 counts[occurrence.target] += 1
@@ -82,6 +86,18 @@ class Glossary:
                     occurrences.append(occurrence)
             position += length
         return occurrences
+
+    def without_those_of(self, others: Iterable[str]) -> dict[str, str]:
+        """The terms, but for those with the same words as the source terms of another glossary, in any case."""
+        taken = {_lower(tuple(WORD.findall(normalised(source)))) for source in others}
+        left = (entry for words, entries in self._entries.items() if words not in taken for entry in entries)
+        return {entry.term: entry.target for entry in left}
+
+    def check_spelling(self) -> None:
+        """Raise `DataError` for a target term that the vocabulary cannot spell."""
+        for entries in self._entries.values():
+            for entry in entries:
+                self._as_term(entry.target)
 
     def terms(self, sentence: str) -> list[Term]:
         """The target terms of a sentence as tokens. Raises `DataError` for one that the vocabulary cannot spell."""
@@ -97,16 +113,13 @@ class Glossary:
         """The longest term that begins with the word at a position, or None, and the number of words to go on by."""
         for length in self._lengths:
             run = words[position : position + length]
-            target = self._target(tuple(word[0] for word in run))
-            if target is not None:
-                return Occurrence(target, run[0].start(), run[-1].end()), length
+            entry = self._entry(tuple(word[0] for word in run))
+            if entry is not None:
+                return Occurrence(entry.term, entry.target, run[0].start(), run[-1].end()), length
         return None, 1
 
-    def _target(self, words: tuple[str, ...]) -> str | None:
-        for entry in self._entries.get(_lower(words), ()):
-            if entry.matches(words):
-                return entry.target
-        return None
+    def _entry(self, words: tuple[str, ...]) -> _Entry | None:
+        return next((entry for entry in self._entries.get(_lower(words), ()) if entry.matches(words)), None)
 
 
 def _lower(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from dragoman.decoding.batch import BatchWork, Interrupter, Sentence, batches_by
 from dragoman.decoding.confidence import features
 from dragoman.decoding.consensus import agreement
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.decoding.glossary import read_terms
+from dragoman.decoding.glossary import Glossary, read_terms
 from dragoman.decoding.inputs import checked_languages, checked_pairs, checked_texts, one_prefix_each
 from dragoman.decoding.precision import Precision, engine_of
 from dragoman.decoding.recall import MOST_HINTED, Hint, Recall, recall_of
@@ -48,6 +48,8 @@ PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
 LOST = 0.0, 1.0
 """Confidence and probability of an edit of a sentence whose translation is empty."""
+GLOSSARIES = 4
+"""Glossaries whose index is kept, such as that of a server beside those of requests."""
 DRAWN_AT = 0.7
 """Temperature at which translations are drawn that are compared with each other (docs/trials.md)."""
 SHORT_PREFIX = 6
@@ -125,7 +127,7 @@ class Translator(metaclass=_HintsAtOurNames):
         self._work = BatchWork(self.engines, *directory.tokenizers)
         self.max_length = self._work.max_length
         """Most tokens of a sentence and of its translation, each with its end, for which all models have positions."""
-        self._glossary = lru_cache(maxsize=1)(partial(read_terms, tokenizer=self.target_tokenizer))
+        self._glossary = lru_cache(maxsize=GLOSSARIES)(partial(read_terms, tokenizer=self.target_tokenizer))
         self.workers = None
         self._limits = ExitStack()
         if workers > 1 and self.device == "cpu":
@@ -306,13 +308,30 @@ class Translator(metaclass=_HintsAtOurNames):
         """The translation of a text that the memory has, unless it breaks the glossary or has a forbidden term."""
         assert self.recall is not None
         target = self.recall.known(text)
-        if target is None or not (config.glossary or config.forbid):
-            return target
+        return target if target is not None and self.keeps_to_terms(text, target, config) else None
+
+    def keeps_to_terms(self, text: str, target: str, config: DecodingConfig) -> bool:
+        """Whether a translation has the glossary's terms for those in the text, and no forbidden one."""
+        if config.glossary:
+            glossary = self.glossary(config)
+            if any(term.count(target) == 0 for term in glossary.terms(without_label(text))):
+                return False
+        return not (config.forbid and self._work.forbidden_terms(tuple(config.forbid)).first_in(target))
+
+    def check_terms(self, config: DecodingConfig) -> None:
+        """Raise `DataError` for a term that this model cannot spell, and `UsageError` for a contradiction."""
+        self.glossary(config).check_spelling()
+
+    def term_tokens(self, text: str, config: DecodingConfig) -> int:
+        """Rough number of tokens of the terms that a translation of a text has to have."""
+        if not config.glossary:
+            return 0
+        return sum(2 + len(each.target.encode()) // 4 for each in self.glossary(config).occurrences(text))
+
+    def glossary(self, config: DecodingConfig) -> Glossary:
+        """The glossary of a search. Raises `UsageError` if it contradicts the forbidden terms."""
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))
-        lacks = any(term.count(target) == 0 for term in glossary.terms(without_label(text)))
-        if lacks or (config.forbid and self._work.forbidden_terms(tuple(config.forbid)).first_in(target)):
-            return None
-        return target
+        return glossary
 
     def stream(
         self,

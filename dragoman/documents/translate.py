@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -171,11 +172,17 @@ def engine_of(
     return Engine(
         translate,
         copies=translator.source_tokenizer.placeholders,
-        known=translator.recall.find if translator.recall else lambda text: None,
+        known=partial(_remembered, translator, config),
         has_memory=translator.recall is not None,
         has_confidence=config.needs_confidence,
         only_above=config.only_above,
     )
+
+
+def _remembered(translator: Translator, config: DecodingConfig, text: str) -> str | None:
+    """The translation of a text that the memory has, if that keeps to the terms of the search."""
+    target = translator.recall.find(text) if translator.recall else None
+    return target if target is not None and translator.keeps_to_terms(text, target, config) else None
 
 
 def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review, Engine]:
@@ -185,7 +192,7 @@ def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review
     depends on its confidence, and on whether a memory had it. Texts that stay untranslated are in the `report`: they
     are no segments any more.
     """
-    texts = _distinct_texts(_sources(document, engine))
+    texts = _bounded_texts(_sources(document, engine))
     unknown = [text for text in texts if engine.known(text) is None]
     translations = dict(zip(unknown, engine.translate(unknown), strict=True)) if unknown else {}
     report.note_untranslated(translations)
@@ -214,9 +221,7 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
     """
     report = report or Report()
     sources = [_sources(document, engine) for document in documents]
-    texts = _distinct_texts(source for document_sources in sources for source in document_sources)
-    if max(map(len, texts), default=0) > LONGEST_TEXT:
-        raise FormatError(f"has a text of more than {LONGEST_TEXT:,} characters; divide it into paragraphs.")
+    texts = _bounded_texts(source for document_sources in sources for source in document_sources)
     translations: dict[str, Translation] = {}
     for text in texts:
         known = engine.known(text)
@@ -246,6 +251,14 @@ def translate_documents(documents: Sequence[Document], engine: Engine, report: R
         )
         for document, document_sources in zip(documents, sources, strict=True)
     ]
+
+
+def _bounded_texts(sources: Iterable["_Source"]) -> list[str]:
+    """The different texts of some segments. Raises `FormatError` if one is too long."""
+    texts = _distinct_texts(sources)
+    if max(map(len, texts), default=0) > LONGEST_TEXT:
+        raise FormatError(f"has a text of more than {LONGEST_TEXT:,} characters; divide it into paragraphs.")
+    return texts
 
 
 def _has_similar(translation: Translation) -> bool:

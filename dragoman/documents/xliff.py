@@ -23,7 +23,15 @@ REMEMBERED = "exact-match"
 OF_STATES = ("subState", "state-qualifier")
 """Attributes that say more about a state, and that do not outlast it."""
 LOCKED = {"true", "locked", "yes"}
-"""Values of the attribute `locked`, by which programs of translators keep a unit or a sentence from changes."""
+"""Values of the attribute `locked`, in small letters, by which translation programs keep a unit or a sentence from
+changes."""
+CONFIRMED = {
+    "conf": {"Translated", "ApprovedTranslation", "ApprovedSignOff"},
+    "status": {"ManuallyConfirmed", "Proofread", "Confirmed", "Reviewed"},
+    "confirmed": {"1"},
+}
+"""Attributes and values by which Trados Studio (of a sentence), memoQ and Phrase (of a unit) say that a person has
+confirmed a translation."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class _Unit:
         """Whether a text in this unit has no translation yet."""
         holder = self.element if self.is_segment else self.target
         state = holder.attributes.get("state") if holder else None
-        approved = self.element.attributes.get("approved")
+        approved = "yes" if _is_confirmed(self.element) else self.element.attributes.get("approved")
         translation = target.text_without(MARKUP) if target else ""
         return progress(source.text_without(MARKUP), translation, state, approved) == "missing"
 
@@ -91,27 +99,28 @@ def _units(scope: Element) -> Iterator[_Unit]:
     waiting = [(scope, "yes", "default")]
     while waiting:
         element, translate, space = waiting.pop()
-        translate = element.attributes.get("translate", translate)
+        translate = "no" if _is_locked(element) else element.attributes.get("translate", translate)
         space = element.attributes.get("space", space)
         if element.name not in STATES:
             waiting += [(child, translate, space) for child in [*element.children][::-1]]
-        elif translate != "no" and not _is_locked(element) and (source := element.child("source")):
+        elif translate != "no" and (source := element.child("source")):
             is_preserved = source.attributes.get("space", space) == "preserve"
             yield _Unit(element, element.child("seg-source") or source, element.child("target"), is_preserved)
 
 
 def _is_locked(element: Element) -> bool:
-    return element.attributes.get("locked") in LOCKED
+    return element.attributes.get("locked", "").lower() in LOCKED
 
 
-def _locked_sentences(unit: Element) -> set[str]:
-    """The numbers of the sentences that Trados Studio keeps from changes."""
+def _is_confirmed(element: Element) -> bool:
+    return any(element.attributes.get(name) in values for name, values in CONFIRMED.items())
+
+
+def _kept_sentences(unit: Element) -> set[str]:
+    """The numbers of the sentences of Trados Studio that are locked, or that a person has confirmed."""
     definitions = unit.child("seg-defs")
-    return (
-        {each.attributes.get("id", "") for each in definitions.walk("seg") if _is_locked(each)}
-        if definitions
-        else set()
-    )
+    segments = definitions.walk("seg") if definitions else ()
+    return {each.attributes.get("id", "") for each in segments if _is_locked(each) or _is_confirmed(each)}
 
 
 def _sentences(element: Element | None) -> list[Element]:
@@ -167,10 +176,12 @@ class _Reader:
             self.skipped["with characters that XML forbids"] += 1
         elif sources and targets:
             self._fill_sentences(unit, sources, targets)
-        elif unit.is_missing(unit.source, unit.target):
-            self._fill(unit)
-        else:
+        elif not unit.is_missing(unit.source, unit.target):
             self.done += 1
+        elif _kept_sentences(unit.element) & sources.keys():
+            self.skipped["with sentences that are locked or confirmed, but have no place in the target"] += 1
+        else:
+            self._fill(unit)
 
     def _segments(self, element: Element, unit: _Unit) -> list[Segment] | None:
         """The segments of a source, or of a sentence in it; None for a message that is left, which is counted."""
@@ -213,10 +224,11 @@ class _Reader:
 
     def _fill_sentences(self, unit: _Unit, sources: dict[str, Element], targets: dict[str, Element]) -> None:
         """Fill the sentences of a target that lack a translation, and put those without a place at its end."""
-        locked = _locked_sentences(unit.element)
+        kept = _kept_sentences(unit.element)
         sources = {mid: source for mid, source in sources.items() if has_words([source.text_without(MARKUP)])}
-        sources = {mid: source for mid, source in sources.items() if mid not in locked}
-        missing = [mid for mid, source in sources.items() if unit.is_missing(source, targets.get(mid))]
+        missing = [
+            mid for mid, source in sources.items() if mid not in kept and unit.is_missing(source, targets.get(mid))
+        ]
         self.done += len(sources) - len(missing)
         segments: dict[str, list[Segment]] = {}
         for mid in missing:
@@ -228,6 +240,8 @@ class _Reader:
         verdict = self.review([segment for of_sentence in segments.values() for segment in of_sentence])
         if len(segments) < len(missing):  # a person has to fill the others
             verdict = replace(verdict, is_trusted=False)
+        if len(segments) < len(sources):  # the attributes of the target are about all of its sentences
+            verdict = replace(verdict, is_remembered=False)
         self._begin(unit, verdict)
         self._open(unit, unit.target, verdict)
         for mid, target in targets.items():

@@ -40,24 +40,31 @@ class KeysInFile(ApiKeys):
         self._path, self._read = path, read
         self._state = self._current_state()
         self._looked = time.monotonic()
+        self._error = ""
+        """What went wrong when the file was read last."""
         super().__init__(read(path))
 
     def __contains__(self, key: str) -> bool:
         if time.monotonic() - self._looked >= LOOKING:
             self._looked = time.monotonic()
             state = self._current_state()
-            if state != self._state:
+            if state != self._state and self._renew():
                 self._state = state
-                self._renew()
         return super().__contains__(key)
 
-    def _renew(self) -> None:
+    def _renew(self) -> bool:
+        """Read the keys again; False if that fails, which is logged once."""
         try:
             super().__init__(self._read(self._path))
         except (DragomanError, OSError) as error:
-            LOG.error("The keys stay as they were: %s", error)
+            if str(error) != self._error:
+                self._error = str(error)
+                LOG.error("The keys stay as they were: %s", error)
+            return False
+        self._error = ""
+        return True
 
-    def _current_state(self) -> tuple[int, int, int] | None:
+    def _current_state(self) -> tuple[int, ...] | None:
         """What differs when the file is written or replaced; always None for a pipe, which can be read only once."""
         try:
             status = os.stat(self._path)
@@ -65,4 +72,4 @@ class KeysInFile(ApiKeys):
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
-        return status.st_ino, status.st_size, status.st_mtime_ns
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

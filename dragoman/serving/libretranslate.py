@@ -47,7 +47,7 @@ OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "mbr", "max_source_len
 OF_DOCUMENTS = ("confidence", "checks", "only_above", "glossary", "inflect", "forbid")
 """The fields of `DecodingConfig` that a document may come with."""
 TERMS = ("glossary", "forbid")
-"""The fields of `DecodingConfig` that are objects or lists, which forms have as JSON."""
+"""The fields of `DecodingConfig` that are objects or lists, which forms have as JSON; `keep` is a list, too."""
 SEARCH = DecodingConfig.model_json_schema()["properties"]
 
 LANGUAGES = {"source": TEXT, "target": TEXT}
@@ -314,7 +314,7 @@ def _search_options(fields: dict[str, Any]) -> dict[str, Any]:
     term to itself."""
     options = _options(fields, OPTIONS)
     if fields.get("keep"):
-        kept = {term: term for term in texts_of(fields, "keep")}
+        kept = {term: term for term in texts_of({"keep": json_of(fields, "keep")}, "keep")}
         glossary = options.get("glossary", {})
         options["glossary"] = kept | glossary if isinstance(glossary, dict) else glossary
     return options

@@ -53,7 +53,14 @@ class QueuedRequest:
     @cached_property
     def key(self) -> tuple[int, str]:
         """Model and search of the request. Units with the same key may share a batch."""
+        if self.config is self.translator.decoding:  # the glossary of a server may be large
+            return id(self.translator), ""
         return id(self.translator), self.config.model_copy(update={"split": True, "prefix": ""}).model_dump_json()
+
+    @property
+    def forbids(self) -> bool:
+        """Whether the request forbids terms that the model's own search does not."""
+        return bool(self.config.forbid) and self.config.forbid != self.translator.decoding.forbid
 
     @property
     def computes_in_threads(self) -> bool:
@@ -67,13 +74,12 @@ class QueuedRequest:
             self.units = self.translator.units(self.texts, config, prefixes=self.prefixes)
         else:
             self.units = Units.whole(self.texts, self.prefixes)
-        terms = (*config.glossary, *config.glossary.values(), *config.forbid)
-        tokens_of_terms = sum(map(estimated_tokens, terms))
+        forbidden = sum(map(estimated_tokens, config.forbid)) if self.forbids else 0
         hypotheses = config.n_best if config.sample else config.beam_size
         cost_of_token = max(1.0, hypotheses / BEAM)
         for number, (text, prefix) in enumerate(zip(self.units.texts, self.units.prefixes, strict=True)):
             tokens_of_prefix = estimated_tokens(prefix) if prefix else 0
-            length = self._tokens(text) + tokens_of_terms + tokens_of_prefix
+            length = self._tokens(text) + self._term_tokens(text) + forbidden + tokens_of_prefix
             self.waiting.append(QueuedUnit(self, number, text, prefix, length=length, cost=int(length * cost_of_token)))
 
     def _tokens(self, text: str) -> int:
@@ -81,6 +87,10 @@ class QueuedRequest:
         if len(text) <= LONG_WORDS * (1 + text.count(" ")) or not isinstance(self.translator, Translator):
             return estimated_tokens(text)
         return max(estimated_tokens(text), self.translator.count(text))
+
+    def _term_tokens(self, text: str) -> int:
+        """Estimated tokens of the terms that the translation of a unit has to have."""
+        return self.translator.term_tokens(text, self.config) if isinstance(self.translator, Translator) else 0
 
     def joined(self) -> list[Translation]:
         """The translations of the texts, from those of all units."""
@@ -121,8 +131,7 @@ class QueuedUnit:
         For terms that a client forbids, the whole vocabulary is searched after each new beginning of a translation. How
         long that takes is not known before, and a search is not stopped meanwhile.
         """
-        forbidden = self.request.config.forbid
-        return self.length > LONG or (bool(forbidden) and forbidden != self.request.translator.decoding.forbid)
+        return self.length > LONG or self.request.forbids
 
 
 class ShortestFirst(Generic[T]):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ PIECE = 2**14
 """Bytes of a body that are parsed at once. A larger body is parsed by a thread, or piece by piece."""
 MOST_FIELDS = 1_000
 """Fields of a form, at most."""
+MOST_NAMED, LONGEST_NAMED = 20, 60
+"""Fields that change nothing and are named in the answer, at most, and characters of each."""
 LARGEST = 2**53
 """Largest number that all programs read alike from JSON."""
 _READING = ThreadPoolExecutor(1, "reading")
@@ -195,10 +197,11 @@ def number_of(fields: dict[str, Any], name: str, default: int = 0) -> int:
         raise Refusal(400, f"Invalid request: {name} must be a whole number") from None
 
 
-def ignored_fields(fields: Iterable[str], known: Collection[str]) -> dict[str, str]:
+def ignored_fields(fields: Collection[str], known: Collection[str]) -> dict[str, str]:
     """A header that names the fields that change nothing, such as misspelt ones; empty if all of them are `known`."""
-    names = sorted(name for name in {*fields} - {*known} if name.isascii() and name.isprintable())
-    return {"X-Ignored-Parameters": ", ".join(names)} if names else {}
+    unknown = ({*fields} - {*known}) if len(fields) <= MOST_FIELDS else ()
+    names = sorted(name for name in unknown if len(name) <= LONGEST_NAMED and name.isascii() and name.isprintable())
+    return {"X-Ignored-Parameters": ", ".join(names[:MOST_NAMED])} if names else {}
 
 
 async def client_gone(request: Request) -> None:

@@ -40,6 +40,8 @@ LEAST = 0.1
 """Probability that the target language needs at least for a text to be left as it is."""
 MOST_DETECTED = 20_000
 """Characters of a document from which its language is detected."""
+MOST_FOUND = 500
+"""Terms of the server's glossary that are looked for in a text of a request with a glossary of its own."""
 COMPARING = 1.0
 """Seconds in which the texts of a request are compared with entries of the memory."""
 
@@ -251,7 +253,7 @@ class Server:
             translator,
             config,
             seconds=self.limits.document_seconds,
-            known=self._memory_lookup(languages),
+            known=self._memory_lookup(languages, config),
         )
         return await _result_or_refusal(translation)
 
@@ -336,7 +338,7 @@ class Server:
         if pair not in self.models:  # the target language, or one that is not translated to it
             return [Answer(text, []) for text in texts]
         known: list[str | None] = [None] * len(texts)
-        find = self._memory_lookup(pair)
+        find = self._memory_lookup(pair, self._config(self.model(*pair), request))
         if find and not request.reader:  # the parts of texts with tags are looked up one by one
             known = await asyncio.to_thread(lambda: [find(text) for text in texts])
         unknown = [text for text, translation in zip(texts, known, strict=True) if translation is None]
@@ -354,9 +356,20 @@ class Server:
             answers = [replace(answer, similar=entries) for answer, entries in zip(answers, similar, strict=True)]
         return answers
 
-    def _memory_lookup(self, languages: Pair) -> Callable[[str], str | None] | None:
-        """A function that returns the translation of a text which the memory has; None for a server without memory."""
-        return self._recalls[languages].find if self._recalls else None
+    def _memory_lookup(self, languages: Pair, config: DecodingConfig) -> Callable[[str], str | None] | None:
+        """A function that returns the translation of a text which the memory has, if that keeps to the terms of the
+        search; None for a server without memory."""
+        if not self._recalls:
+            return None
+        find, translator = self._recalls[languages].find, self.models[languages]
+        if not (config.glossary or config.forbid):
+            return find
+
+        def find_allowed(text: str) -> str | None:
+            target = find(text)
+            return target if target is not None and translator.keeps_to_terms(text, target, config) else None
+
+        return find_allowed
 
     def _is_translated_by(self, codes: Pair, pair: Pair) -> bool:
         """Whether requests with other codes, such as those of an earlier model, go to the model of `pair`."""
@@ -389,7 +402,7 @@ class Server:
                 translator,
                 config,
                 seconds=self.limits.seconds,
-                known=self._memory_lookup((source, request.target)),
+                known=self._memory_lookup((source, request.target), config),
             )
             return await _result_or_refusal(pages)
         return [
@@ -411,13 +424,10 @@ class Server:
         if not request.options and not request.alternatives:
             return translator.decoding
         n_best = 1 if request.reader else request.alternatives + 1
-        options = translator.decoding.model_dump() | {"n_best": 1} | request.options
-        # The operator's terms hold, too, where the request says nothing else.
-        if isinstance(options["glossary"], dict):
-            options["glossary"] = translator.decoding.glossary | options["glossary"]
-        if isinstance(options["forbid"], list):
-            operators = translator.decoding.forbid
-            options["forbid"] = [*operators, *(term for term in options["forbid"] if term not in operators)]
+        own = translator.decoding
+        own_terms = {"glossary": own.glossary, "forbid": own.forbid}  # which may be many
+        options = own.model_dump(exclude={*own_terms}) | {"n_best": 1} | request.options
+        options |= _with_terms_of(translator, request)
         diversity = options.pop("diversity")
         try:
             beam_size = DecodingConfig.validate(options).beam_size
@@ -428,6 +438,7 @@ class Server:
             )
         except UsageError as error:
             raise Refusal(400, f"Invalid request: {error}") from None
+        config = config.model_copy(update={name: own_terms[name] for name in own_terms.keys() - options.keys()})
         if config.needs_confidence and not translator.has_confidence:
             raise Refusal(400, "Invalid request: this model has no calibrated confidence")
         return config
@@ -438,6 +449,34 @@ class Server:
             self.inspector.close()
         self.background.close()
         self.queue.close()
+
+
+def _with_terms_of(translator: Translator, request: TextRequest) -> dict[str, Any]:
+    """Glossary and forbidden terms of a request that has any, with those of the model's own search that do not
+    contradict them.
+
+    Of the model's glossary, a request with texts gets the terms that are in them: the search then has few. For a
+    document, whose texts are not read yet, it gets all.
+    """
+    own = translator.decoding
+    glossary, forbidden = request.options.get("glossary", {}), request.options.get("forbid", [])
+    if not (glossary or forbidden) or not isinstance(glossary, dict) or not isinstance(forbidden, list):
+        return {}  # `DecodingConfig` says what they must be
+    known = {*own.forbid}
+    unknown = [term for term in forbidden if not isinstance(term, str) or term not in known]
+    terms: dict[str, Any] = {"glossary": glossary, "forbid": [*own.forbid, *unknown]}
+    if own.glossary:
+        operators = translator.glossary(own)
+        others = operators.without_those_of(map(str, glossary))
+        if request.texts:
+            found = (each for text in request.texts for each in operators.occurrences(text, MOST_FOUND))
+            others = {each.source: each.target for each in found if each.source in others}
+        against = [str(term).lower() for term in forbidden]
+        others = {
+            source: target for source, target in others.items() if not any(term in target.lower() for term in against)
+        }
+        terms["glossary"] = glossary | others
+    return terms
 
 
 def languages_of(translator: Translator) -> Pair:

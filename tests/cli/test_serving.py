@@ -107,16 +107,24 @@ def metrics(url, key="secret"):
         (["{model}:en,fr", "--host", "0.0.0.0", "--port", "{taken}"], "Everybody who reaches 0.0.0.0 can translate", 4),
         (["{model}:en,fr", "--host", "999.1.1.1"], "cannot be served", 4),
         (["nothing"], "nothing", 3),
+        (
+            ["{model}:en,fr", "--glossary", "{terms}", "--forbid", "{word}"],
+            "The glossary asks for 'chat', but 'chat' is forbidden",
+            2,
+        ),
         (["{model}:en,fr", "{model}:fr,en", "--glossary", "{empty}"], "--glossary belongs to a single model", 2),
         (["{model}:en,fr", "--keys", "{empty}"], "has no keys; write one on each line", 2),
     ],
 )
 def test_what_cannot_be_served_is_one_sentence(model, dragoman, tmp_path, arguments, words, code):
     (tmp_path / "empty").touch()
+    (tmp_path / "terms").write_text("cat\tchat\n", encoding="utf-8")
+    (tmp_path / "word").write_text("chat\n", encoding="utf-8")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         values = {"model": model, "taken": taken.getsockname()[1], "empty": tmp_path / "empty"}
+        values |= {name: tmp_path / name for name in ("terms", "word")}
         exit_code, _, err = dragoman("serve", *(argument.format(**values) for argument in arguments), "--workers", 1)
     words = words.format(**values)
     assert (exit_code, words in err, err.count("\n") <= 3) == (code, True, True), err

@@ -60,6 +60,13 @@ def test_a_wrong_line_is_named(tmp_path: Path, text: str, message: str) -> None:
         read_glossary(path)
 
 
+@pytest.mark.parametrize("line", ['a,"b', "c\rd,e", "a,b,c"])
+def test_a_line_that_is_no_row_of_a_table_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "terms.csv").write_text(f"cat,chat\n{line}\n", encoding="utf-8", newline="")
+    with pytest.raises(DataError, match=r"line [23] is not a source term, a comma and a target term"):
+        read_glossary(tmp_path / "terms.csv")
+
+
 # ---- terms in sentences ----------------------------------------------------------------------
 
 
@@ -91,6 +98,12 @@ def test_words_have_no_spaces_around_them_in_some_scripts_and_marks_inside_in_ot
         assert targets_in(Glossary(terms, tokenizer), sentence) == [terms[term] for term in found]
         assert [ForbiddenTerms([term], tokenizer).first_in(sentence) for term in found] == found
     assert ForbiddenTerms(["कि"], tokenizer).first_in("यह किताब।") is None
+
+
+def test_terms_give_way_to_those_of_another_glossary_with_the_same_words(tokenizer: Tokenizer) -> None:
+    glossary = Glossary({"cat": "chat", "New York": "ville", "Cat": "Chat", "dog": "chien"}, tokenizer)
+    assert glossary.without_those_of(["CAT", "new  york"]) == {"dog": "chien"}
+    assert [found.source for found in glossary.occurrences("the Cat and the new york dog")] == ["cat", "dog"]
 
 
 def test_a_term_knows_where_its_source_is(tokenizer: Tokenizer) -> None:

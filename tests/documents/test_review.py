@@ -11,6 +11,7 @@ from translate.storage.xliff2 import Xliff2File
 from dragoman.decoding.translation import Translation
 from dragoman.documents.registry import translate_document
 from dragoman.documents.translate import Engine
+from dragoman.errors import DataError
 from tests.documents import samples
 from tests.documents.engines import SHOUTING, translated
 
@@ -116,9 +117,22 @@ def test_what_a_memory_had_says_so() -> None:
     content = translated(XLIFF_2, "a.xlf", remembering)
     assert content.count('<segment state="translated" subState="dragoman:memory"><source>sure</source>') == 1
     assert content.count("subState") == 1
+    half = UNITS.partition("</trans-unit>")[0].partition("<source>")[0] + (
+        "<source>sure. doubtful.</source><seg-source><mrk mtype='seg' mid='0'>sure</mrk> "
+        "<mrk mtype='seg' mid='1'>doubtful</mrk></seg-source><target><mrk mtype='seg' mid='0'/> "
+        "<mrk mtype='seg' mid='1'>Fini.</mrk></target></trans-unit>"
+    )
+    assert "exact-match" not in translated(XLIFF.replace(UNITS, half), "a.xlf", remembering)
     both = replace(engine(), known=memory.get, has_memory=True)
     comments = [entry.tcomment for entry in polib.pofile(translated(PO, "a.po", both))]
     assert comments[:2] == ["Dragoman: from the translation memory", "A note.\nDragoman: confidence 0.41"]
+
+
+def test_with_a_memory_too_a_text_that_is_too_long_is_refused_before_others_are_translated() -> None:
+    document = XLIFF.replace(UNITS, f"<trans-unit id='1'><source>{'a ' * 600_000}</source></trans-unit>")
+    remembering = Engine(lambda texts: pytest.fail("translated"), copies=True, has_memory=True)
+    with pytest.raises(DataError, match="has a text of more than 1,048,576 characters"):
+        translated(document, "a.xlf", remembering)
 
 
 @pytest.mark.parametrize("name", ["a.md", "a.html", "a.srt", "a.json", "a.txt"])

@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding.glossary import Glossary
 from dragoman.decoding.translation import CheckedSentence, Translation
 from dragoman.serving.app import configured
 from dragoman.serving.limits import Limits
@@ -51,6 +52,13 @@ class Words:
         self.batches: list[list[str]] = []
         self.searches: list[DecodingConfig] = []
         """The searches of the batches."""
+
+    def glossary(self, config: DecodingConfig) -> Glossary:
+        return Glossary(config.glossary, None)  # which spells no term
+
+    def keeps_to_terms(self, text: str, target: str, config: DecodingConfig) -> bool:
+        found = self.glossary(config).occurrences(text)
+        return all(each.target in target for each in found) and not any(term in target for term in config.forbid)
 
     def split(self, text: str) -> list[str]:
         return re.split(r"(?<=[.!?] )", text)

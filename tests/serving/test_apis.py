@@ -12,6 +12,7 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.storage.memory import Memory
 from tests.serving.conftest import Words, multipart
 
 
@@ -142,24 +143,37 @@ def test_what_is_wrong_is_said_as_libretranslate_says_it(running, fields, messag
 
 
 def test_terms_of_a_request_are_added_to_those_of_the_operator(serve):
+    """And count more: a text that has both in it gets those of the request."""
     model = Words()
-    model.decoding = DecodingConfig(glossary={"cat": "chat", "dog": "chien"}, forbid=["minet"])
+    model.decoding = DecodingConfig(glossary={"cat": "chat", "dog": "chien", "sun": "soleil"}, forbid=["minet"])
     running = serve(model)
-    assert running.ask("POST", "/translate", RIGHT)[0] == 200
-    assert model.searches[-1].glossary == {"cat": "chat", "dog": "chien"}
-    terms = {"glossary": {"cat": "matou", "house": "maison"}, "forbid": ["minou"]}
-    as_form, head = form(**RIGHT, **{name: json.dumps(value) for name, value in terms.items()})
-    kind, upload = multipart(
-        {**RIGHT, **{name: json.dumps(value) for name, value in terms.items()}}, "a.md", b"# The cat"
-    )
-    for path, body, headers in (
-        ("/translate", RIGHT | terms, {}),
-        ("/translate", as_form, head),
-        ("/translate_file", upload, {"Content_Type": kind}),
+    asked = RIGHT | {"q": "the Cat and the dog"}
+    assert running.ask("POST", "/translate", asked)[0] == 200
+    assert model.searches.pop() is model.decoding
+    terms = {"glossary": {"Cat": "Matou", "house": "maison"}, "forbid": ["minou"]}
+    as_text = {name: json.dumps(value) for name, value in terms.items()}
+    as_form, head = form(**asked, **as_text)
+    kind, upload = multipart(RIGHT | as_text, "a.md", b"# The cat")
+    for path, body, headers, others in (
+        ("/translate", asked | terms, {}, {"dog": "chien"}),
+        ("/translate", as_form, head, {"dog": "chien"}),
+        ("/translate_file", upload, {"Content_Type": kind}, {"dog": "chien", "sun": "soleil"}),
     ):
         assert running.ask("POST", path, body, **headers)[0] == 200
-        assert model.searches[-1].glossary == {"cat": "matou", "dog": "chien", "house": "maison"}
-        assert model.searches.pop().forbid == ["minet", "minou"]
+        search = model.searches.pop()
+        assert search.glossary == terms["glossary"] | others
+        assert search.forbid == ["minet", "minou"]
+    assert running.ask("POST", "/translate", asked | {"keep": ["Acme"]})[0] == 200
+    assert model.searches.pop().glossary == {"Acme": "Acme", "cat": "chat", "dog": "chien"}
+    body, head = form(**asked, keep='["Acme"]')
+    assert running.ask("POST", "/translate", body, **head)[0] == 200
+    assert model.searches.pop().glossary == {"Acme": "Acme", "cat": "chat", "dog": "chien"}
+    assert running.ask("POST", "/translate", asked | {"forbid": ["Chien"]})[0] == 200
+    search = model.searches.pop()
+    assert (search.glossary, search.forbid) == ({"cat": "chat"}, ["minet", "Chien"])
+    assert running.ask("POST", "/translate", asked | {"beam_size": 2})[0] == 200
+    search = model.searches.pop()
+    assert (search.glossary, search.forbid) == (model.decoding.glossary, ["minet"])
     broken, head = form(**RIGHT, glossary='{"cat": ')
     message = {"error": "Invalid request: glossary is no JSON"}
     assert running.ask("POST", "/translate", broken, **head)[:2] == (400, message)
@@ -169,10 +183,35 @@ def test_terms_of_a_request_are_added_to_those_of_the_operator(serve):
     assert running.ask("POST", "/translate_file", upload, Content_Type=kind)[:2] == (400, message)
 
 
+def test_an_entry_of_the_memory_that_breaks_the_terms_is_not_the_answer(serve, tmp_path):
+    model = Words()
+    model.decoding = DecodingConfig(glossary={"valve": "VANNE"}, forbid=["soupape"])
+    memory = Memory(tmp_path / "memory.db")
+    memory.add_all(("en", "fr"), [("the valve", "la soupape"), ("a cat", "le chat"), ("a valve", "une VANNE")])
+    running = serve(model, memory=memory)
+
+    def translated(text: str, **fields: object) -> str:
+        return running.ask("POST", "/translate", RIGHT | {"q": text} | fields)[1]["translatedText"]
+
+    assert translated("the valve") == "THE VALVE"
+    assert translated("a valve") == "une VANNE"
+    assert translated("a cat") == "le chat"
+    assert translated("a cat", forbid=["chat"]) == "A CAT"
+    assert translated("<p>the valve</p><p>a cat</p>", format="html") == "<p>THE VALVE</p><p>le chat</p>"
+    kind, upload = multipart(RIGHT, "a.md", b"the valve\n\na cat\n")
+    _, answer, _ = running.ask("POST", "/translate_file", upload, Content_Type=kind)
+    path = urllib.parse.urlsplit(answer["translatedFileUrl"]).path
+    assert running.ask("GET", path)[1] == b"THE VALVE\n\nle chat\n"
+    memory.close()
+
+
 def test_fields_that_change_nothing_are_named(running):
     misspelt = {"beamsize": 2, "x": "y"}
     _, _, head = running.ask("POST", "/translate", RIGHT | misspelt)
     assert head["x-ignored-parameters"] == "beamsize, x"
+    many = {f"x{number:02}": 1 for number in range(50)} | {"y" * 100: 1, "é": 1, "a\nb": 1}
+    _, _, head = running.ask("POST", "/translate", RIGHT | many)
+    assert head["x-ignored-parameters"] == ", ".join(list(many)[:20])
     _, _, head = running.ask("POST", "/translate", RIGHT | misspelt | {"q": ["a"], "stream": True})
     assert head["x-ignored-parameters"] == "beamsize, x"
     _, _, head = running.ask("POST", "/language/translate/v2", RIGHT | misspelt | {"key": "k", "prettyPrint": True})

@@ -506,3 +506,25 @@ def test_files_of_translation_programs_are_filled_but_where_they_are_locked(endi
     assert memoq in done
     assert "m:locked='false'><source>Old dog</source><target state=\"needs-review-translation\">OLD DOG<" in done
     assert "<sdl:seg id='1'/><sdl:seg id='2' locked='true'/>" in done
+
+
+@pytest.mark.parametrize(
+    "unit_",
+    [
+        "<trans-unit id='1' m:confirmed='1'><source>Old dog</source><target>Old dog</target></trans-unit>",
+        "<trans-unit id='1' mq:status='Proofread'><source>Old dog</source><target>Old dog</target></trans-unit>",
+        "<group locked='True'><trans-unit id='1'><source>Old dog</source></trans-unit></group>",
+        *[
+            f"<trans-unit id='1'><source>Old dog</source><seg-source>{sentence(1, 'Old dog')}</seg-source>{target}"
+            f"<sdl:seg-defs><sdl:seg id='1' {status}/></sdl:seg-defs></trans-unit>"
+            for target, status in (
+                (f"<target>{sentence(1, 'Old dog')}</target>", "conf='ApprovedSignOff'"),
+                ("", "locked='true'"),
+                ("<target/>", "conf='Draft' locked='TRUE'"),
+            )
+        ],
+    ],
+)
+def test_what_a_person_has_confirmed_or_locked_stays(unit_: str):
+    document = old(unit_).replace("<xliff", '<xliff xmlns:sdl="http://a" xmlns:mq="MQ" xmlns:m="http://b"')
+    assert read(document, "a.sdlxliff", SHOUTING) == document

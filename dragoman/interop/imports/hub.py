@@ -2,11 +2,12 @@
 
 import hashlib
 import os
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, DragomanError, UsageError
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE
 from dragoman.system.atomic import real_path, write_file
 from dragoman.system.optional import load
@@ -67,11 +68,16 @@ def download(name: str, *, progress: bool = True) -> Path:
         raise DataError(f"{name} has none of the files of a pretrained translation model.")
     folder = paths[0].parent
     if folder.name != revision:
-        # So that the cache has the same version under this name without a network.
-        reference = folder.parents[1] / "refs" / (revision or MAIN)
-        reference.parent.mkdir(parents=True, exist_ok=True)
-        write_file(reference, info.sha.encode())
+        _note_version(folder.parents[1] / "refs" / (revision or MAIN), info.sha)
     return folder
+
+
+def _note_version(reference: Path, version: str) -> None:
+    """Have the cache answer a name with this version when there is no network, if the cache may be written."""
+    with suppress(OSError, DragomanError):
+        if not reference.is_file() or reference.read_text(encoding="utf-8") != version:
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            write_file(reference, version.encode())
 
 
 def _cached(hub: Any, cache: Path, name: str) -> Path:
