@@ -304,7 +304,7 @@ def report_of(translated: TranslatedDocument, name: str) -> dict[str, Any]:
 
 
 def _options(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Those fields of `DecodingConfig` with these names that a request sets. Raises `Refusal`."""
+    """The fields of `DecodingConfig` with these names, as far as a request sets them. Raises `Refusal`."""
     given = [name for name in names if fields.get(name) is not None]
     return {name: json_of(fields, name) if name in TERMS else fields[name] for name in given}
 
