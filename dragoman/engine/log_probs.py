@@ -9,9 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dragoman.engine.shapes import Float, Int
+from dragoman.engine.shapes import Bool, Float, Int
 from dragoman.native import library
 
+FEW = 64
+"""Most probable tokens of a row among which a drawn one is looked for first."""
 SHARED = 64
 """Log-probabilities of a row that share a maximum, as in vectors.h."""
 Rows = Int[np.ndarray, " some"]
@@ -126,18 +128,13 @@ class ArrayLogProbs:
     ) -> tuple[Tokens, Float[np.ndarray, " rows"]]:
         values = self.array.astype(np.float64)
         values[np.isnan(values)] = -np.inf  # weights may be so large that their products are no numbers
-        tokens = np.stack([_largest(row, count) for row in values])
-        values = np.take_along_axis(values, tokens, axis=1)
-        with np.errstate(invalid="ignore"):  # where all are -inf
-            powers = np.exp((values - values[:, :1]) / temperature)
-        probabilities = powers / powers.sum(axis=1, keepdims=True)
-        sums = probabilities.cumsum(axis=1)
-        # The token that reaches `top_p` is kept too.
-        kept = ((sums - probabilities) < top_p).sum(axis=1).clip(min=1)
-        rows = np.arange(len(tokens))
-        chosen = numbers * sums[rows, kept - 1]
-        ranks = np.minimum((sums <= chosen[:, None]).sum(axis=1), kept - 1)
-        return tokens[rows, ranks], values[rows, ranks]
+        if not FEW < count == self.vocab_size:
+            return drawn_tokens(values, numbers, count, temperature, top_p)
+        tokens, found, is_decided = _drawn_among_few(values, numbers, temperature, top_p)
+        if not is_decided.all():
+            rest = np.flatnonzero(~is_decided)
+            tokens[rest], found[rest] = drawn_tokens(values[rest], numbers[rest], count, temperature, top_p)
+        return tokens, found
 
     def best(
         self, totals: Float[np.ndarray, "live beam"], count: int
@@ -181,6 +178,56 @@ def best_continuations(
         largest = _largest(sums, count)
         best[sentence, : len(largest)], indices[sentence, : len(largest)] = sums[largest], largest
     return best, indices
+
+
+def drawn_tokens(
+    values: Float[np.ndarray, "rows vocab"],
+    numbers: Float[np.ndarray, " rows"],
+    count: int,
+    temperature: float,
+    top_p: float,
+) -> tuple[Tokens, Float[np.ndarray, " rows"]]:
+    """What `LogProbs.drawn` returns for log-probabilities of float64: its formula, which sorts each row."""
+    tokens = np.stack([_largest(row, count) for row in values])
+    values = np.take_along_axis(values, tokens, axis=1)
+    with np.errstate(invalid="ignore"):  # where all are -inf
+        powers = np.exp((values - values[:, :1]) / temperature)
+    probabilities = powers / powers.sum(axis=1, keepdims=True)
+    sums = probabilities.cumsum(axis=1)
+    # The token that reaches `top_p` is kept too.
+    kept = ((sums - probabilities) < top_p).sum(axis=1).clip(min=1)
+    rows = np.arange(len(tokens))
+    chosen = numbers * sums[rows, kept - 1]
+    ranks = np.minimum((sums <= chosen[:, None]).sum(axis=1), kept - 1)
+    return tokens[rows, ranks], values[rows, ranks]
+
+
+def _drawn_among_few(
+    values: Float[np.ndarray, "rows vocab"], numbers: Float[np.ndarray, " rows"], temperature: float, top_p: float
+) -> tuple[Tokens, Float[np.ndarray, " rows"], Bool[np.ndarray, " rows"]]:
+    """The same for all tokens, but only the `FEW` most probable ones are sorted: nearly always the drawn one is there.
+
+    The last array says for which rows that is so. The others mean nothing.
+    """
+    with np.errstate(invalid="ignore"):  # where all are -inf
+        powers = np.exp((values - values.max(axis=1, keepdims=True)) / temperature)
+    totals = powers.sum(axis=1, keepdims=True)
+    tokens = np.sort(np.argpartition(-values, FEW, axis=1)[:, :FEW], axis=1)
+    order = np.argsort(-np.take_along_axis(values, tokens, axis=1), axis=1, kind="stable")
+    tokens = np.take_along_axis(tokens, order, axis=1)
+    values = np.take_along_axis(values, tokens, axis=1)
+    probabilities = np.take_along_axis(powers, tokens, axis=1) / totals
+    sums = probabilities.cumsum(axis=1)
+    rows = np.arange(len(tokens))
+    reaches = sums[:, -1] >= top_p
+    kept = ((sums - probabilities) < top_p).sum(axis=1).clip(min=1)
+    chosen = numbers * np.where(reaches, sums[rows, kept - 1], min(1.0, top_p))
+    ranks = np.minimum((sums <= chosen[:, None]).sum(axis=1), np.where(reaches, kept, FEW) - 1)
+    # Of tokens that are as probable as the last of these few, others may come first.
+    is_decided = values[rows, ranks] > values[:, -1]
+    if top_p < 1:
+        is_decided &= reaches
+    return tokens[rows, ranks], values[rows, ranks], is_decided
 
 
 def _largest(values: Float[np.ndarray, " width"], count: int) -> Int[np.ndarray, " largest"]:

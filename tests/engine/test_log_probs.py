@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dragoman.decoding.torch_engine import TensorLogProbs
-from dragoman.engine.log_probs import SHARED, ArrayLogProbs, LogProbs
+from dragoman.engine.log_probs import SHARED, ArrayLogProbs, LogProbs, drawn_tokens
 from dragoman.native import library
 
 VOCABULARIES = [1, 3, 25, 29, 53, 400, 1009, 8000]
@@ -122,6 +122,26 @@ def test_evenly_spread_numbers_draw_the_probable_tokens_as_often_as_they_are_pro
     before = (weights[order].cumsum() - weights[order]) / weights.sum()
     weights[order[before >= top_p]] = 0
     np.testing.assert_allclose(np.bincount(tokens, minlength=11), draws * weights / weights.sum(), atol=2)
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.999, 0.9, 0.3])
+@pytest.mark.parametrize("temperature", [0.2, 0.7, 1.0, 3.0])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0, 8.0])
+def test_a_token_drawn_among_few_is_that_of_the_formula(spread: float, temperature: float, top_p: float) -> None:
+    """Of probabilities that are flat or steep, and of many that are equal."""
+    draw = np.random.default_rng(7)
+    scores = draw.normal(size=(200, 500)) * spread
+    scores[::2] = np.round(scores[::2])
+    scores[5:9, draw.integers(0, 500, 450)] = -np.inf
+    scores[11] = -np.inf
+    array = scores.astype(np.float32)
+    numbers = draw.random(200)
+    numbers[:3] = 0.0, 0.5, np.nextafter(1.0, 0.0)
+    found = ArrayLogProbs(array).drawn(numbers, 500, temperature, top_p)
+    for ours, formula in zip(
+        found, drawn_tokens(array.astype(np.float64), numbers, 500, temperature, top_p), strict=True
+    ):
+        np.testing.assert_array_equal(ours, formula)
 
 
 def test_a_row_of_nan_gives_a_draw_no_probability_and_leaves_other_rows_alone(of) -> None:
