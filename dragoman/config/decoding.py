@@ -33,7 +33,7 @@ class DecodingConfig(Section):
     """Translations of each sentence, best first."""
     mbr: int = Field(0, ge=0, le=1_000)
     """Minimum Bayes risk: also draw so many translations, and choose the one that is most like all of them and the
-    beams; 24 takes some ten times as long as beam search. 0: the most probable translation."""
+    beams; 24 takes some twenty times as long as beam search. 0: the most probable translation."""
     diversity: float = Field(0.0, ge=0, le=1_000)
     """Diverse beam search: each of the `n_best` has a group of beams of its own, and a token costs this much for every
     beam of an earlier group that has just taken it; 0 is ordinary beam search."""
