@@ -378,6 +378,20 @@ def test_several_documents_are_translated_into_a_folder(model, dragoman, tmp_pat
     assert "1 document translated, 1 done before" in err
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+def test_results_are_on_stdout_although_the_progress_is_on_a_terminal(model, tmp_path):
+    (tmp_path / "page.html").write_text("<p>Hello.</p>", encoding="utf-8")
+    terminal, its_end = os.openpty()
+    command = ["translate", model, "--document", tmp_path / "page.html", "--output", tmp_path / "out.html", "--json"]
+    with os.fdopen(terminal, "rb"):
+        done = subprocess.run(
+            [sys.executable, "-m", "dragoman", *map(str, command)], stdout=subprocess.PIPE, stderr=its_end, check=True
+        )
+        os.close(its_end)
+    assert json.loads(done.stdout)["output"] == str(tmp_path / "out.html")
+
+
 def test_a_document_that_is_taken_for_lines_gets_the_command_for_documents(model, dragoman, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with zipfile.ZipFile("a.docx", "w") as archive:
