@@ -51,17 +51,6 @@ def plan_files(
     return shard_of(plan(names, Path(output)), shard)
 
 
-def check_documents(jobs: Iterable[Job]) -> None:
-    """Raise `UsageError` for files that are no documents, before any of them is translated."""
-    from dragoman.documents.registry import format_of
-
-    for job in jobs:
-        try:
-            format_of(str(job.source))
-        except DataError as error:
-            raise UsageError(str(error)) from None
-
-
 def translate_documents(
     context: "Context",
     jobs: Sequence[Job],
@@ -84,9 +73,9 @@ def translate_documents(
         with load() as translator, display.progress("Translating") as advance:
             for job in missing:
                 try:
-                    found = _translate_document(context, job, translator, config, partial(advance, 1))
+                    outcome = _translate_document(context, job, translator, config, partial(advance, 1))
                     if context.as_json:
-                        print(json_line(found), file=results, flush=True)
+                        print(json_line(outcome), file=results, flush=True)
                 except DataError as error:
                     if len(jobs) == 1:
                         raise
@@ -106,15 +95,10 @@ def _translate_document(
     """Write the translation of a document and say what became of it; returns the same as content of JSON."""
     from dragoman.documents import registry
     from dragoman.documents.translate import engine_of
-    from dragoman.formats.text_files import open_input, unpacking_errors
     from dragoman.system.atomic import write_output
 
     display, document, output = context.display(), str(job.source), str(job.output)
-    try:
-        with open_input(job.source) as stream:
-            content = stream.read()
-    except unpacking_errors() as error:
-        raise DataError(f"{document} cannot be read: {error or type(error).__name__}; copy it again.") from None
+    content = registry.read_document(job.source)
     engine = engine_of(translator, config, done=done)
     translated = registry.translate_document(content, document, translator.languages, engine)
     write_output(job.output, translated.content)

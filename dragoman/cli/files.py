@@ -26,16 +26,23 @@ DOCUMENTS = {
 """Kinds of documents, each with a pattern for the beginning of a line that plain text does not have."""
 
 
-def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
-    """Raise for a document of an unknown format, without a file for its translation, or beside other text."""
-    from dragoman.documents.registry import format_of, may_be_called
+def check_format(path: Path) -> None:
+    """Raise `UsageError` for a file whose name is that of no document."""
+    from dragoman.documents.registry import format_of
 
-    if any(others):
-        raise UsageError("--document is translated alone; leave out other sentences and --input.")
     try:
         format_of(str(path))
     except DataError as error:
         raise UsageError(str(error)) from None
+
+
+def check_document(path: Path, output: Path | None, others: Iterable[object]) -> None:
+    """Raise for a document of an unknown format, without a file for its translation, or beside other text."""
+    from dragoman.documents.registry import may_be_called
+
+    if any(others):
+        raise UsageError("--document is translated alone; leave out other sentences and --input.")
+    check_format(path)
     if output is None:
         raise UsageError(f"Say where the translation of {path} goes, such as --output translated{path.suffix}.")
     if not may_be_called(str(path), str(output)):

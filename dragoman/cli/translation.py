@@ -79,15 +79,22 @@ def translate(
 
     check_languages(model, source, target)
     from dragoman.bulk.jobs import Job
-    from dragoman.cli.bulk import check_documents, plan_files, translate_documents, translate_files, wants_folder
-    from dragoman.cli.files import check_document, check_input, read_search_terms, refuse_office_document
+    from dragoman.cli.bulk import plan_files, translate_documents, translate_files, wants_folder
+    from dragoman.cli.files import (
+        check_document,
+        check_format,
+        check_input,
+        read_search_terms,
+        refuse_office_document,
+    )
 
     input_file = output_file = None
     document: Path | None = None
     to_folder = wants_folder(documents or inputs, output, shard, resume)
     if to_folder and documents:
         jobs = plan_files(documents, output, shard, option="--document", others=[text, inputs])
-        check_documents(jobs)
+        for job in jobs:  # before any of them is translated
+            check_format(job.source)
     elif to_folder:
         jobs = plan_files(inputs, output, shard, option="--input", others=[text])
     else:

@@ -322,12 +322,6 @@ class Translator(metaclass=_HintsAtOurNames):
         """Raise `DataError` for a term that this model cannot spell, and `UsageError` for a contradiction."""
         self.glossary(config).check_spelling()
 
-    def term_tokens(self, text: str, config: DecodingConfig) -> int:
-        """Rough number of tokens of the terms that a translation of a text has to have."""
-        if not config.glossary:
-            return 0
-        return sum(2 + len(each.target.encode()) // 4 for each in self.glossary(config).occurrences(text))
-
     def glossary(self, config: DecodingConfig) -> Glossary:
         """The glossary of a search. Raises `UsageError` if it contradicts the forbidden terms."""
         glossary, _ = self._glossary(tuple(config.glossary.items()), tuple(config.forbid))

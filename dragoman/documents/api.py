@@ -6,10 +6,9 @@ from typing import Unpack
 
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.decoding.translator import Translator
-from dragoman.documents.registry import TranslatedDocument, format_of
+from dragoman.documents.registry import TranslatedDocument, format_of, read_document
 from dragoman.documents.registry import translate_document as translate_content
 from dragoman.documents.translate import engine_of
-from dragoman.formats.text_files import open_input
 from dragoman.system.atomic import check_output, write_output
 
 
@@ -37,8 +36,7 @@ def translate_document(
     format_of(source.name)
     target = None if output is None else Path(output)
     check_output(target, read=[source], remedy="name another output")
-    with open_input(source) as stream:
-        content = stream.read()
+    content = read_document(source)
     search = translator.search_options(config, options)
     translated = translate_content(content, str(document), translator.languages, engine_of(translator, search))
     if target is not None:

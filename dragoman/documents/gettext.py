@@ -21,7 +21,8 @@ def read_po(text: str, languages: Languages = UNKNOWN, review: Review = unknown)
     """The segments of a catalogue: the messages whose translations are all empty.
 
     A confidence that the `review` gives becomes a comment, and so does that a memory had the translation. A message
-    that can be trusted is not marked for review."""
+    that can be trusted is not marked for review.
+    """
     skipped = SkippedValues()
     damaged: list[int] = []
     entries = list(messages(text.removeprefix("\ufeff").split("\n"), damaged))

@@ -28,7 +28,7 @@ from dragoman.documents.translate import Engine, Report, reviewed, translate_doc
 from dragoman.documents.xliff import read_xliff
 from dragoman.errors import DataError
 from dragoman.formats.po import declared_charset
-from dragoman.formats.text_files import encoding_of
+from dragoman.formats.text_files import encoding_of, open_input, unpacking_errors
 from dragoman.formats.xliff import ENDINGS as XLIFF_ENDINGS
 from dragoman.formats.xml import NO_ENCODINGS, declared_encoding
 from dragoman.text.language_codes import Languages
@@ -88,6 +88,15 @@ class TranslatedDocument:
 
     content: bytes
     report: Report
+
+
+def read_document(path: Path) -> bytes:
+    """The content of a document, unpacked. Raises `DataError` for a file that cannot be read."""
+    with open_input(path) as stream:
+        try:
+            return stream.read()
+        except unpacking_errors() as error:
+            raise DataError(f"{path} cannot be read: {error or type(error).__name__}; copy it again.") from None
 
 
 def translate_document(content: bytes, name: str, languages: Languages, engine: Engine) -> TranslatedDocument:

@@ -172,14 +172,14 @@ def engine_of(
     return Engine(
         translate,
         copies=translator.source_tokenizer.placeholders,
-        known=partial(_remembered, translator, config),
+        known=partial(remembered, translator, config),
         has_memory=translator.recall is not None,
         has_confidence=config.needs_confidence,
         only_above=config.only_above,
     )
 
 
-def _remembered(translator: Translator, config: DecodingConfig, text: str) -> str | None:
+def remembered(translator: Translator, config: DecodingConfig, text: str) -> str | None:
     """The translation of a text that the memory has, if that keeps to the terms of the search."""
     target = translator.recall.find(text) if translator.recall else None
     return target if target is not None and translator.keeps_to_terms(text, target, config) else None
@@ -197,7 +197,7 @@ def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review
     translations = dict(zip(unknown, engine.translate(unknown), strict=True)) if unknown else {}
     report.note_untranslated(translations)
 
-    remembered = {*texts} - {*unknown}
+    in_memory = {*texts} - {*unknown}
 
     def review(segments: Sequence[Segment]) -> Verdict:
         sources = [_Source(segment, engine.copies).text for segment in segments]
@@ -208,7 +208,7 @@ def reviewed(document: Document, engine: Engine, report: Report) -> tuple[Review
             min(known, default=None),
             is_untranslated=any(translation.untranslated for translation in made if translation),
             is_trusted=engine.only_above is not None and bool(known) and len(known) == len(made),
-            is_remembered=bool(sources) and remembered.issuperset(sources),
+            is_remembered=bool(sources) and in_memory.issuperset(sources),
         )
 
     return review, replace(engine, translate=lambda texts: [translations[text] for text in texts])

@@ -120,7 +120,7 @@ def _kept_sentences(unit: Element) -> set[str]:
     """The numbers of the sentences of Trados Studio that are locked, or that a person has confirmed."""
     definitions = unit.child("seg-defs")
     segments = definitions.walk("seg") if definitions else ()
-    return {each.attributes.get("id", "") for each in segments if _is_locked(each) or _is_confirmed(each)}
+    return {segment.attributes.get("id", "") for segment in segments if _is_locked(segment) or _is_confirmed(segment)}
 
 
 def _sentences(element: Element | None) -> list[Element]:

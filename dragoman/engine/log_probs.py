@@ -130,11 +130,11 @@ class ArrayLogProbs:
         values[np.isnan(values)] = -np.inf  # weights may be so large that their products are no numbers
         if not FEW < count == self.vocab_size:
             return drawn_tokens(values, numbers, count, temperature, top_p)
-        tokens, found, is_decided = _drawn_among_few(values, numbers, temperature, top_p)
+        tokens, log_probs, is_decided = _drawn_among_few(values, numbers, temperature, top_p)
         if not is_decided.all():
             rest = np.flatnonzero(~is_decided)
-            tokens[rest], found[rest] = drawn_tokens(values[rest], numbers[rest], count, temperature, top_p)
-        return tokens, found
+            tokens[rest], log_probs[rest] = drawn_tokens(values[rest], numbers[rest], count, temperature, top_p)
+        return tokens, log_probs
 
     def best(
         self, totals: Float[np.ndarray, "live beam"], count: int

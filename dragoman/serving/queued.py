@@ -90,7 +90,10 @@ class QueuedRequest:
 
     def _term_tokens(self, text: str) -> int:
         """Estimated tokens of the terms that the translation of a unit has to have."""
-        return self.translator.term_tokens(text, self.config) if isinstance(self.translator, Translator) else 0
+        if not self.config.glossary:
+            return 0
+        occurrences = self.translator.glossary(self.config).occurrences(text)
+        return sum(estimated_tokens(occurrence.target) for occurrence in occurrences)
 
     def joined(self) -> list[Translation]:
         """The translations of the texts, from those of all units."""

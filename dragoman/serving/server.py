@@ -16,7 +16,7 @@ from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.documents.document import Document, FormatError, has_words
 from dragoman.documents.registry import TranslatedDocument, texts_of, translate_document
-from dragoman.documents.translate import Engine, distinct_texts, is_known, translate_documents
+from dragoman.documents.translate import Engine, distinct_texts, is_known, remembered, translate_documents
 from dragoman.errors import DataError, DragomanError, ResourceError, UsageError
 from dragoman.serving.background import DOCUMENTS, PAGES, Background
 from dragoman.serving.detection import LIKELY, Detected, detect, detect_among, foreign_language, without_tags
@@ -338,11 +338,12 @@ class Server:
         if pair not in self.models:  # the target language, or one that is not translated to it
             return [Answer(text, []) for text in texts]
         known: list[str | None] = [None] * len(texts)
-        find = self._memory_lookup(pair, self._config(self.model(*pair), request))
+        config = self._config(self.model(*pair), request)
+        find = self._memory_lookup(pair, config)
         if find and not request.reader:  # the parts of texts with tags are looked up one by one
             known = await asyncio.to_thread(lambda: [find(text) for text in texts])
         unknown = [text for text, translation in zip(texts, known, strict=True) if translation is None]
-        computed = iter(await self._computed(source, unknown, request))
+        computed = iter(await self._computed(source, unknown, request, config))
         answers = []
         for translation in known:
             if translation is None:
@@ -361,15 +362,7 @@ class Server:
         search; None for a server without memory."""
         if not self._recalls:
             return None
-        find, translator = self._recalls[languages].find, self.models[languages]
-        if not (config.glossary or config.forbid):
-            return find
-
-        def find_allowed(text: str) -> str | None:
-            target = find(text)
-            return target if target is not None and translator.keeps_to_terms(text, target, config) else None
-
-        return find_allowed
+        return partial(remembered, self.models[languages], config)
 
     def _is_translated_by(self, codes: Pair, pair: Pair) -> bool:
         """Whether requests with other codes, such as those of an earlier model, go to the model of `pair`."""
@@ -388,10 +381,11 @@ class Server:
                 entries += recall.memory.similar(pair, text, most, seconds=seconds)
         return sorted(entries, key=lambda entry: -entry.similarity)[:most]
 
-    async def _computed(self, source: str, texts: list[str], request: TextRequest) -> list[Answer]:
-        """The answers of the model to texts of one language."""
+    async def _computed(
+        self, source: str, texts: list[str], request: TextRequest, config: DecodingConfig
+    ) -> list[Answer]:
+        """The answers of the model to texts of one language, with the search of the request."""
         translator = self.model(source, request.target)
-        config = self._config(translator, request)
         characters = sum(map(len, texts))
         self.characters += characters
         self.metrics.characters.labels(source, request.target).inc(characters)
@@ -469,8 +463,8 @@ def _with_terms_of(translator: Translator, request: TextRequest) -> dict[str, An
         operators = translator.glossary(own)
         others = operators.without_those_of(map(str, glossary))
         if request.texts:
-            found = (each for text in request.texts for each in operators.occurrences(text, MOST_FOUND))
-            others = {each.source: each.target for each in found if each.source in others}
+            in_texts = chain.from_iterable(operators.occurrences(text, MOST_FOUND) for text in request.texts)
+            others = {term.source: term.target for term in in_texts if term.source in others}
         against = [str(term).lower() for term in forbidden]
         others = {
             source: target for source, target in others.items() if not any(term in target.lower() for term in against)

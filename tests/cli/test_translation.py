@@ -1,5 +1,6 @@
 """`translate` and `score` as a user meets them, with a random model."""
 
+import gzip
 import json
 import os
 import re
@@ -365,11 +366,14 @@ def test_several_documents_are_translated_into_a_folder(model, dragoman, tmp_pat
     for name in ("a.html", "b.html"):
         Path("in", name).write_text("<p>The <b>red</b> house.</p>", encoding="utf-8")
     Path("in", "c.xlf").write_text("<xliff", encoding="utf-8")
+    Path("in", "d.md").write_bytes(gzip.compress(b"# The red house")[:-9])
     command = ["translate", model, "--document", "in/*", "--output", "out/", "--beam-size", 1]
     code, out, err = dragoman(*command, "--json")
     assert code == 3
     assert [json.loads(line)["output"] for line in out.splitlines()] == ["out/a.html", "out/b.html"]
-    assert "1 of 3 documents were not translated. The first: in/c.xlf" in err
+    assert "2 of 4 documents were not translated. The first: in/c.xlf" in err
+    assert "in/d.md cannot be read: " in err
+    Path("in/d.md").unlink()
     assert Path("out/a.html").read_bytes() == Path("out/b.html").read_bytes() != Path("in/a.html").read_bytes()
     Path("in/c.xlf").unlink()
     Path("out/b.html").unlink()
