@@ -154,12 +154,11 @@ class _DocumentRequest:
                 raise DeadlinePassed
             try:
                 self.future = self.queue.submit(self.translator, texts, self.config, seconds=seconds_left)
-                break
+                if self.cancelled:
+                    self.future.cancel()
+                return self.future.result()
             except QueueFull:
                 time.sleep(min(seconds_left, AGAIN))
-        if self.cancelled:
-            self.future.cancel()
-        return self.future.result()
 
     def cancel(self) -> None:
         """Submit no more texts, and let those that wait leave the queue."""

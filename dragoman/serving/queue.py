@@ -51,7 +51,8 @@ LONGEST_WAIT = 1.5
 PATIENCE = 3
 """All short requests together may take this many times `LONGEST_WAIT`."""
 FEW = 16
-"""Requests that may wait in any case, so that a slow model refuses none of a few."""
+"""Requests that may wait in any case, so that a slow model refuses none of a few. So many may wait for lanes of single
+units, whose time is not known before."""
 SHORT = 100
 """Estimated tokens of a short request. While there is no time for one, requests are refused before they are read."""
 NICE = 10
@@ -162,7 +163,8 @@ class TranslationQueue:
 
         `prefixes` are the beginnings of the translations, one for each text; by default, that of `config`.
 
-        Raises `QueueFull`. The future raises `DeadlinePassed`, or what the translator raised.
+        Raises `QueueFull`. The future raises it, too, if units have to be translated alone for which there is no time:
+        that is known once the texts are split. It also raises `DeadlinePassed`, or what the translator raised.
         """
         tokens = sum(map(estimated_tokens, texts))
         prefixes = prefixes or [config.prefix] * len(texts)
@@ -238,6 +240,12 @@ class TranslationQueue:
 
     def _number_waiting(self) -> int:
         return len(self._waiting) + len(self._unsplit)
+
+    def _number_alone(self) -> int:
+        """Requests with units that wait for a lane of single units, and that somebody still waits for."""
+        now = time.monotonic()
+        requests = {unit.request for lane in (self._brief, self._lasting) for unit in lane.waiting}
+        return sum(not request.future.done() and now < request.deadline for request in requests)
 
     def _limit_running_batches(self) -> None:
         """Have the batches that are computed stop in time for those that wait."""
@@ -350,12 +358,15 @@ class TranslationQueue:
             request.units = Units.whole([], [])
         with self._lock:
             self._splitting.remove(request)
+            alone = [unit for unit in request.waiting if unit.is_costly]
+            if alone and self._number_alone() >= FEW:
+                request.fail(QueueFull(math.ceil(ALONE)))
+                alone, request.waiting = [], deque()
             tokens = sum(unit.cost for unit in request.waiting)
             self.tokens += tokens - request.tokens_left
             request.tokens_left = tokens
-            for unit in request.waiting:
-                if unit.is_costly:
-                    self._set_aside(unit, self._brief)
+            for unit in alone:
+                self._set_aside(unit, self._brief)
             request.waiting = deque(unit for unit in request.waiting if not unit.is_costly)
             if request.waiting:
                 self._waiting.append(request)

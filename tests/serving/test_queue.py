@@ -163,6 +163,28 @@ def test_short_texts_of_falling_lengths_are_refused_like_others(queue):
     words.go_on.set()
 
 
+@pytest.mark.parametrize("alone", [DecodingConfig(forbid=["bad"]), PLAIN], ids=["forbidden terms", "long units"])
+def test_more_units_that_are_translated_alone_than_there_is_time_for_are_refused(queue, alone):
+    words = Words(held=True)
+    text = "word" if alone.forbid else "word " * 500
+    waiting = [queue.submit(words, [text], alone, seconds=60)]
+    assert words.begun.wait(30)
+    waiting += (queue.submit(words, [text], alone, seconds=60) for _ in range(FEW))
+    wait_until(lambda: len(queue._brief.waiting) + len(queue._lasting.waiting) == FEW)
+    for future in [queue.submit(words, [text], alone, seconds=60) for _ in range(3)]:
+        with pytest.raises(QueueFull) as full:
+            future.result(timeout=30)
+        assert 1 <= full.value.seconds < 60
+    assert texts_of(queue.submit(Words("fr", "en"), ["short"], PLAIN, seconds=60)) == ["SHORT"]  # in a batch
+    for future in waiting[1:]:
+        future.cancel()  # so that there is room again
+    last = queue.submit(words, [text], alone, seconds=60)
+    words.go_on.set()
+    assert texts_of(last) == [text.upper()]
+    assert texts_of(waiting[0]) == [text.upper()]
+    wait_until(lambda: queue.tokens == 0)
+
+
 def test_short_texts_come_before_long_ones_every_second_time(queue):
     def are_split():
         with queue._lock:
