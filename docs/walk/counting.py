@@ -1,4 +1,4 @@
-"""The small task of chapters 5, 6, 7, 9 and 10: numbers in words, from English to French, learnt in seconds.
+"""The small task of chapters 5, 6, 7, 9 and 10: numbers in words, from English to French, learned in seconds.
 
 A language of some thirty words, and yet no translation word by word: 71 is "sixty and eleven" in French, 97 is "four
 twenty seventeen". Hyphens are left out, for a word is a token here.
@@ -32,7 +32,7 @@ FRENCH = "zéro un deux trois quatre cinq six sept huit neuf dix onze douze trei
 DIZAINES = "vingt trente quarante cinquante soixante".split()
 LARGEST = 9999
 SIZES = {"d_model": 32, "d_ff": 64, "num_heads": 4, "num_encoder_layers": 1, "num_decoder_layers": 1}
-# With so few steps nothing is learnt by heart, and a table that is also the projection would learn more slowly.
+# With so few steps nothing is memorised, and a table that is also the projection would learn more slowly.
 CHOICES = {"dropout": 0.0, "tie_projection": False}
 
 

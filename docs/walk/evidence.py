@@ -54,7 +54,7 @@ FOLDER = HERE / "evidence"
 
 SEEDS = range(1, 6)
 FEW = 200
-"""Numbers of the task on which a model learns its pairs by heart."""
+"""Numbers of the task on which a model memorises its pairs."""
 MARKS = {"many": (100, 300, 600), "few": (300, 900)}
 """Steps after which the models of each task are tested."""
 ON_FEW = "dropout and the loss"

@@ -27,7 +27,7 @@ class FinetuneConfig(Section):
     test: list[str] = Field([], max_length=2)
     """General pairs to score before and after, one or two files; empty: split off `mix`, if there is one."""
     lora: int = Field(0, ge=0, le=4096)
-    """LoRA: rank of the changes that are learnt of the matrices inside the layers; all other weights stay as they are,
+    """LoRA: rank of the changes that are learned of the matrices inside the layers; all other weights stay as they are,
     but for embeddings where the vocabulary or a language is new. The optimizer needs hardly any memory. 0: all weights
     are trained."""
     freeze: list[Part] = Field([])

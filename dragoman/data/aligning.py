@@ -5,7 +5,7 @@ token at position a_j, or by none, and
 
     P(t, a | s) = product over j of P(a_j | a_j-1) P(t_j | s_a_j)
 
-where P(a_j | a_j-1) depends on the jump a_j - a_j-1 alone. Tables and jumps are learnt by expectation maximisation, at
+where P(a_j | a_j-1) depends on the jump a_j - a_j-1 alone. Tables and jumps are learned by expectation maximisation, at
 first without jumps (IBM model 1). Both directions have to agree (Liang, Taskar and Klein 2006): a link counts as much
 as the geometric mean of its posterior probabilities.
 
@@ -224,8 +224,8 @@ def align(
     chosen = np.random.default_rng(seed).permutation(fitting)[:MOST_PAIRS]
     if not len(chosen):
         return
-    learnt = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[:, chosen].prod(0)), MOST_CELLS)))]
-    sides = [sources[row] for row in learnt.tolist()], [targets[row] for row in learnt.tolist()]
+    learned = chosen[: max(1, int(np.searchsorted(np.cumsum(lengths[:, chosen].prod(0)), MOST_CELLS)))]
+    sides = [sources[row] for row in learned.tolist()], [targets[row] for row in learned.tolist()]
     parts = [part.tolist() for part in np.array_split(chosen, len(chosen) // 4096 + 1)]
     jobs = (([sources[row] for row in part], [targets[row] for row in part]) for part in parts)
     with one_blas_thread():  # each process has a core

@@ -35,7 +35,7 @@ STYLE, TOOLS = "source_style.json", "text_tools.json"
 
 @dataclass(frozen=True)
 class TextTools:
-    """Tokenizers and style that turn text into token ids: learnt from the training pairs, or those of a base model."""
+    """Tokenizers and style that turn text into token ids: learned from the training pairs, or those of a base model."""
 
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer

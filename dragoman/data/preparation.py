@@ -258,7 +258,7 @@ def prepare(
         general = mixture.general
         parts = parts._replace(train=write_pairs(mixture.train.cleaned(), config, near=folder))
     (folder / "general.json").write_text(json.dumps(general), encoding="utf-8")
-    if TextTools.are_in(folder):  # a preparation that broke off has learnt them
+    if TextTools.are_in(folder):  # a preparation that broke off has learned them
         tools = TextTools.load(folder, shared=config.tokenizer.shared)
     else:
         tools = kept or _learn_text_tools(parts.train, config, pairs.languages)
@@ -272,7 +272,7 @@ def prepare(
 
 
 def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, str] | None) -> TextTools:
-    """Tokenizers and style, learnt from the training pairs; the tokenizers from `tokenizer.pairs`, if there are any."""
+    """Tokenizers and style, learned from the training pairs; tokenizers from `tokenizer.pairs`, if there are any."""
     vocabulary = train.sample(TOKENIZER_PAIRS)
     style = SourceStyle.learn(vocabulary)
     if config.tokenizer.pairs:

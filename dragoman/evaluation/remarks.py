@@ -140,7 +140,7 @@ def _empty(tested: ScoredSet, remarks: Remarks) -> None:
     if empty > EMPTY * len(tested.translations):
         remarks.unusual.append(f"{empty:,} of {len(tested.translations):,} translations are empty.")
         remarks.causes.append(
-            "the model has learnt to end at once, as from training pairs with cut or empty targets; `dragoman data "
+            "the model has learned to end at once, as from training pairs with cut or empty targets; `dragoman data "
             "check` shows such pairs."
         )
 
@@ -246,7 +246,7 @@ LOOKS = _script, _empty, _same, _copies, _repetitions, _new_words, _source_lengt
 
 
 def _cause_of_a_poor_model(tested: ScoredSet) -> str:
-    """The cause where nothing is wrong but that the model has not learnt enough."""
+    """The cause where nothing is wrong but that the model has not learned enough."""
     training = tested.training
     if training and training.is_rising:
         return "the model was still getting better when training ended; train longer: `--max-minutes`."
@@ -255,7 +255,7 @@ def _cause_of_a_poor_model(tested: ScoredSet) -> str:
     if tested.pairs is not None and tested.pairs <= FEW_PAIRS:
         return f"{tested.pairs:,} training pairs are few; more of them help most, of any kind near to this one."
     return (
-        "the model has learnt little; look whether both sides of the training pairs belong together (`dragoman data "
+        "the model has learned little; look whether both sides of the training pairs belong together (`dragoman data "
         "check`), or train longer."
     )
 

@@ -70,9 +70,9 @@ def estimate(config: RunConfig) -> list[Memory]:
 
 def _states(model: Transformer, config: RunConfig) -> int:
     """Numbers that the optimizer keeps for all weights that are not frozen."""
-    learnt = [weight for weight in model.parameters() if weight.requires_grad]
+    learned = [weight for weight in model.parameters() if weight.requires_grad]
     matrices = [linear.weight for linear in linear_maps(model) if linear.weight.requires_grad]
-    all_weights, in_matrices = (sum(weight.numel() for weight in group) for group in (learnt, matrices))
+    all_weights, in_matrices = (sum(weight.numel() for weight in group) for group in (learned, matrices))
     if config.finetune.lora:
         # Two thin matrices, and two moments of each.
         thin = 3 * sum(config.finetune.lora * sum(weight.shape) for weight in matrices)

@@ -1,6 +1,6 @@
 """The weights of a trained model for a new vocabulary: what a model of other languages can begin with.
 
-A model that has learnt one language translates another one sooner than one with random weights: Zoph et al. 2016,
+A model that has learned one language translates another one sooner than one with random weights: Zoph et al. 2016,
 "Transfer Learning for Low-Resource Neural Machine Translation". Pieces that both vocabularies have keep their
 embeddings. A new piece begins with the mean of those of its parts.
 """

@@ -1,4 +1,4 @@
-"""Characters that a model has not learnt, spelled with those that it has: quotes, dashes, spaces, ligatures and others.
+"""Characters that a model has not learned, spelled with those that it has: quotes, dashes, spaces, ligatures, others.
 
 A model knows a character if its training sources had it often enough. One no-break space or curly quote that they
 lacked is enough to spoil a translation, and word processors, phones and the web write them all the time.
@@ -79,7 +79,7 @@ def count_spellings(counts: Counter[str], source: str) -> None:
 
 
 def known_spellings(counts: Counter[str], sources: int) -> list[str]:
-    """The characters, and sequences of them, that a model of so many sources has learnt, the most frequent first."""
+    """The characters, and sequences of them, that a model of so many sources has learned, the most frequent first."""
     fewest = min(SHARE * sources, ENOUGH)
     fewest_letters = min(FEWEST_LETTERS, fewest)
     known = []

@@ -1,4 +1,4 @@
-"""LoRA: only a low-rank change of each matrix is learnt (Hu et al. 2021, "LoRA", arXiv 2106.09685).
+"""LoRA: only a low-rank change of each matrix is learned (Hu et al. 2021, "LoRA", arXiv 2106.09685).
 
 A matrix W (out x in) becomes W + scale * up @ down, with up (out x rank) and down (rank x in). The gradient G of the
 sum is that of W, and so

@@ -29,7 +29,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig, *, lora: int = 0) 
 
     RMSprop takes the second of `betas`, `momentum` is SGD's. Muon is for the matrices inside the layers; tables, the
     projection, norms and biases have AdamW beside it. The learning rate is 0 until it is set, before every step.
-    With `lora`, the rank of the changes that are learnt, these are of the matrices inside the layers, instead of what
+    With `lora`, the rank of the changes that are learned, these are of the matrices inside the layers, instead of what
     `config.optimizer` says, and AdamW is for what else is trained.
     """
     if lora:

@@ -99,7 +99,7 @@ class Validation:
 class Trainer:
     """Trains `model` on `batches` as `config` says; `resume` continues from the last checkpoint.
 
-    With `lora`, the rank, only low-rank changes of its matrices are learnt.
+    With `lora`, the rank, only low-rank changes of its matrices are learned.
     """
 
     def __init__(

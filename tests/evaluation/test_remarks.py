@@ -37,7 +37,7 @@ def test_translations_as_one_would_expect_get_no_remark() -> None:
 @pytest.mark.parametrize(
     ("translations", "unusual", "cause"),
     [
-        ([""] * 20 + REFERENCES[20:], "20 of 120 translations are empty", "learnt to end at once"),
+        ([""] * 20 + REFERENCES[20:], "20 of 120 translations are empty", "learned to end at once"),
         (["le chat"] * 70 + REFERENCES[70:], '"le chat" stands for 70', "look whether both sides"),
         (SOURCES[:30] + REFERENCES[30:], "30 of 120 translations are copies", "teach to copy"),
         ([f"{text} vert vert vert vert" for text in REFERENCES[:30]] + REFERENCES[30:],
@@ -75,7 +75,7 @@ def test_a_test_of_another_kind_is_noticed_by_its_words_and_lengths() -> None:
 @pytest.mark.parametrize(
     ("training", "cause"),
     [(Training(30_000, 0.8), "seen only 0.8 times"), (Training(30_000, 9.0, is_rising=True), "still getting better"),
-     (Training(900, 40.0), "900 training pairs are few"), (Training(30_000, 40.0), "the model has learnt little")],
+     (Training(900, 40.0), "900 training pairs are few"), (Training(30_000, 40.0), "the model has learned little")],
 )  # fmt: skip
 def test_a_poor_model_has_a_cause_even_if_nothing_is_unusual(training: Training, cause: str) -> None:
     assert cause in said(nearly(REFERENCES, wrong=0.75), training=training)

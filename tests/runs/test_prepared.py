@@ -143,12 +143,12 @@ def test_what_was_done_before_it_was_killed_is_not_done_again(tmp_path, monkeypa
     process.join()
     assert process.exitcode == 9
     judged = calls(monkeypatch, "dragoman.data.bitext.judge_block")
-    learnt = calls(monkeypatch, "dragoman.data.preparation._learn_text_tools")
+    learned = calls(monkeypatch, "dragoman.data.preparation._learn_text_tools")
     whole = prepared("whole")
-    assert (len(judged), len(learnt)) == (35, 1)
+    assert (len(judged), len(learned)) == (35, 1)
     assert prepared("again") == whole
     assert len(judged) == 35 + 35 - kept
-    assert len(learnt) == (1 if dies_in.endswith("_encoded") else 2)
+    assert len(learned) == (1 if dies_in.endswith("_encoded") else 2)
 
 
 def calls(monkeypatch, name: str, action: Callable[[int], object] = lambda number: None) -> list[int]:

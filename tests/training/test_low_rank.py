@@ -74,9 +74,9 @@ def test_only_matrices_are_learnt_and_embeddings_of_a_new_vocabulary() -> None:
     assert {id(p) for p in model.parameters() if p.requires_grad} == matrices
     assert type(build_optimizer(model, TrainingConfig(), lora=2)).__name__ == "LowRank"
     freeze(model, FinetuneConfig(model="base", lora=2, vocabulary="new"))
-    learnt = {name for name, p in model.named_parameters() if p.requires_grad and id(p) not in matrices}
-    assert learnt
-    assert all(".embedding." in name or name.startswith("projection") for name in learnt)
+    learned = {name for name, p in model.named_parameters() if p.requires_grad and id(p) not in matrices}
+    assert learned
+    assert all(".embedding." in name or name.startswith("projection") for name in learned)
     assert type(build_optimizer(model, TrainingConfig(), lora=2)).__name__ == "CombinedOptimizer"
     freeze(model, FinetuneConfig(model="base", lora=2, freeze=["encoder"]))
     assert not any(p.requires_grad for p in model.encoder.parameters())

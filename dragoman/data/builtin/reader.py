@@ -17,7 +17,7 @@ RANDOM_LENGTH = 100
 """Words of a random sentence."""
 # Validation and test data of the grammar have combinations of words that no split by sentence could hold out. The
 # random sentences are too few to have all words, so the vocabulary has pairs of its own; held-out ones show that
-# nothing is learnt beyond the pairs themselves.
+# nothing is learned beyond the pairs themselves.
 SETTINGS: dict[str, Settings] = {
     name: {"data": {part: [f"builtin:{name}:{pairs}:{part}"] for part in ("valid", "test")}}
     for name, pairs in (("grammar", 500), ("random", 8))

@@ -127,7 +127,7 @@ def _monolingual_sentences(
         what = "sentence is the target" if left_out == 1 else "sentences are targets"
         context.listener.note(f"Left out: {left_out:,} {what} of held-out pairs.")
     if not drawn:
-        raise DataError("No sentence of --monolingual can be learnt from; give others.")
+        raise DataError("No sentence of --monolingual can be learned from; give others.")
     return (copies[0] for copies in drawn.values())
 
 
@@ -166,7 +166,7 @@ def _tagged_pairs(pieces: Pieces, real: RealPairs) -> Iterator[Pair]:
 
 
 def _vocabulary_pairs(real: RealPairs) -> Path:
-    """File of real pairs that the vocabulary is learnt from: as many as a run on the real pairs alone would take.
+    """File of real pairs that the vocabulary is learned from: as many as a run on the real pairs alone would take.
 
     All trials and the run itself have this vocabulary.
     """

@@ -1,6 +1,6 @@
 """Pieces joined from those of a pretrained vocabulary, for a language that it spells in too many.
 
-They are learnt as byte-pair encoding learns merges (Sennrich et al. 2016), with pieces where that has bytes: the most
+They are learned as byte-pair encoding learns merges (Sennrich et al. 2016), with pieces where that has bytes: the most
 frequent pair of neighbours inside of words becomes a piece, again and again. A text is split into the old pieces first,
 and the longest runs that are known become one.
 """

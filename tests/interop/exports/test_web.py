@@ -129,7 +129,7 @@ class Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
-    """A model that has learnt enough to say something."""
+    """A model that has learned enough to say something."""
     path = tmp_path_factory.mktemp("model") / "run"
     settings = [
         "model.d_model=48", "model.d_ff=96", "model.num_heads=4", "model.num_encoder_layers=1",
@@ -152,7 +152,7 @@ def runtime(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def served(model, runtime, tmp_path) -> Iterator[tuple[Pages, Path]]:
-    # In eight bits, the kernels of a browser round otherwise, and a model that has learnt little is often undecided.
+    # In eight bits, the kernels of a browser round otherwise, and a model that has learned little is often undecided.
     export(model, tmp_path / "page", "web", ExportOptions(runtime=runtime, quantization="float32"))
     sources = [*SPACES, *(source for source, _ in Bitext.open(f"builtin:grammar:{COUNT - len(SPACES)}:test"))]
     server = Pages(tmp_path / "page", [(text, 1 + 3 * (index % 2)) for index, text in enumerate(sources)])

@@ -49,7 +49,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def own_vocabulary() -> list[str]:
-    """The settings of a run whose vocabulary is not learnt."""
+    """The settings of a run whose vocabulary is not learned."""
     return [setting for setting in SMALL if not setting.startswith("tokenizer.")]
 
 
@@ -67,22 +67,22 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     command = ["distill", teacher, tmp_path / "edge", "--ensemble", other, "--data", data, "--references", 0.25]
     code, out, err = dragoman(*command, "--json", *SMALL)
     assert code == 0, err
-    learnt, metric = distilled(tmp_path / "edge"), CHRF(word_order=2)
+    learned, metric = distilled(tmp_path / "edge"), CHRF(word_order=2)
     with Translator.load(teacher, ensemble=[other]) as translator:
         for source, reference in PAIRS[:20]:
-            if source in learnt:
+            if source in learned:
                 (first,) = translator.translate([source], n_best=translator.decoding.beam_size, split=False)
                 texts = [translation.text for translation in (first, *first.alternatives)]
                 best = max(metric.sentence_score(text, [reference]).score for text in texts)
-                assert metric.sentence_score(learnt[source], [reference]).score == best
+                assert metric.sentence_score(learned[source], [reference]).score == best
     folder = RunDirectory(tmp_path / "edge").data
     held_out = [tuple(pair) for name in ("valid", "test") for pair in json.loads((folder / f"{name}.json").read_text())]
     assert {*held_out} <= {*PAIRS}
     assert len({source for source, _ in held_out}) == 14
-    assert not {source for source, _ in held_out} & learnt.keys()
+    assert not {source for source, _ in held_out} & learned.keys()
     assert json.loads(out)["sentences"] == len(held_out) - len(json.loads((folder / "valid.json").read_text()))
     trained = json.loads((folder / "about.json").read_text())["train_pairs"]
-    assert trained == pytest.approx(len(learnt) / 0.75, rel=0.1)
+    assert trained == pytest.approx(len(learned) / 0.75, rel=0.1)
     student = ModelDirectory.load(tmp_path / "edge").model.config
     assert (student.num_encoder_layers, student.num_decoder_layers) == (2, 1)
     assert "Learns from random and other: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()

@@ -70,7 +70,7 @@ function spelled(word) {
   return Array.from(new TextEncoder().encode(word), (byte) => LETTERS[byte]).join("");
 }
 
-// Merges the pair that was learnt first, again and again.
+// Merges the pair that was learned first, again and again.
 function bpe(model) {
   const ranks = new Map(model.merges.map((pair, rank) => [Array.isArray(pair) ? pair.join(" ") : pair, rank]));
   return (word) => {
