@@ -31,6 +31,7 @@ SECTIONS = ("data", "tokenizer", "model")
 OPTIONS = {
     "finetune.model": "--finetune",
     "finetune.vocabulary": "--new-vocabulary",
+    "finetune.add_language": "--add-language",
     "finetune.mix": "--mix",
     "finetune.share": "--mix",
 }
@@ -77,11 +78,9 @@ def check_adapter(adapter: Path | None) -> None:
 
 def check_decoding(model: Path, options: dict[str, Any]) -> "DecodingConfig":
     """The search that a model was scored with, changed by these options. Raises `UsageError` for a wrong one."""
-    from dragoman.config.decoding import DecodingConfig
     from dragoman.storage.validate import decoding_defaults
 
-    defaults = decoding_defaults(model).model_dump(exclude_unset=True)
-    return DecodingConfig.validate(defaults | options, spell=option_name)
+    return decoding_defaults(model).with_options(options, spell=option_name)
 
 
 def open_pairs(

@@ -115,6 +115,7 @@ def evaluate(
         from dragoman.evaluation.overlap import with_overlap
         from dragoman.evaluation.remarks import with_remarks
         from dragoman.evaluation.scores import score
+        from dragoman.storage.adapter import adapter_path
         from dragoman.storage.beside import read_sketch
         from dragoman.system.processes import available_workers
         from dragoman.text.characters import without_label
@@ -131,7 +132,7 @@ def evaluate(
                 memory=memory,
             )
             target_language = target or bitexts[0].target_language
-            sketch = read_sketch(Path(name))
+            sketch = read_sketch(adapter_path(adapter).parent if adapter else Path(name))
             evaluation = with_overlap(evaluation, sketch, same_pairs, model=name, target=target_language)
             languages = source or bitexts[0].source_language, target_language
             evaluations[name] = with_remarks(evaluation, same_pairs, sketch, languages)

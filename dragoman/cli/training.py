@@ -184,7 +184,8 @@ def train(
     run = NewRun(paths, recipe or size, merged(settings, chosen_settings(size, recipe, given)))
     # A run at a URL has no folder on this machine yet, so --output may choose one.
     refused_output = None if is_url(resume or "") else output
-    if resume and any((paths, columns, refused_output, valid, test, size, recipe, seed, finetune, mix, no_sketch)):
+    of_base = (finetune, new_vocabulary, add_language, mix)
+    if resume and any((paths, columns, refused_output, valid, test, size, recipe, seed, *of_base, no_sketch)):
         raise UsageError("--resume takes data, model, size, seed and folder from the run; leave them out.")
     if output and is_url(as_typed(output)):
         raise UsageError(

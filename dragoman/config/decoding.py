@@ -1,11 +1,15 @@
 """The section `decoding`: how translations are searched for."""
 
+from collections.abc import Collection, Mapping
 from typing import Any, Self, TypedDict
 
 from pydantic import Field, model_validator
 
 from dragoman.config.section import Section
+from dragoman.errors import Spell
 
+DRAWING = ("sample", "temperature", "top_k", "top_p")
+"""Fields of a search that draws translations."""
 LONGEST_TERM = 100
 """Characters of a term: the time to look for one grows with the square of its length and more."""
 
@@ -85,6 +89,25 @@ class DecodingConfig(Section):
         beside = {"split": False, "alignments": False, "confidence": False, "checks": False, "only_above": None}
         return self.model_copy(update=beside | changes)
 
+    def by_beams(self, n_best: int = 1) -> Self:
+        """The same search for whole sentences by beams alone: without drawing, diversity and choosing by agreement."""
+        return self.alone(sample=False, diversity=0.0, mbr=0, n_best=n_best)
+
+    def with_options(self, options: Mapping[str, Any], *, spell: Spell = "`{}`".format) -> Self:
+        """This search with other `options`. Raises `UsageError` if they make no sense."""
+        return self.validate(self.fields_beside(options) | {**options}, spell=spell)
+
+    def fields_beside(self, options: Mapping[str, Any], *, without: Collection[str] = ()) -> dict[str, Any]:
+        """The fields that are set, but for those `without` which is asked, and those that `options` contradict: drawing
+        and diversity by choosing by agreement, and the reverse.
+        """
+        contradicted = [*without]
+        if options.get("mbr"):
+            contradicted += [*DRAWING, "diversity"]
+        if options.get("sample") or options.get("diversity"):
+            contradicted.append("mbr")
+        return self.model_dump(exclude_unset=True, exclude={*contradicted})
+
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if self.max_copies == 1:
@@ -92,7 +115,7 @@ class DecodingConfig(Section):
         if self.mbr and (self.sample or self.diversity):
             raise ValueError("`mbr` draws and compares translations by itself; leave out `sample` and `diversity`.")
         if not self.sample:
-            for name in ("temperature", "top_k", "top_p"):
+            for name in DRAWING[1:]:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"`{name}` is for sampling; add `sample`, or leave it out.")
             if self.n_best > self.beam_size:

@@ -1,11 +1,14 @@
 """The section `finetune`: a trained model that is adapted to the pairs of a run, or that lends it its weights."""
 
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from dragoman.config.section import Section
+from dragoman.errors import shown
 
+NEW_LANGUAGE = re.compile(r"[A-Za-z0-9_-]+(:like=[A-Za-z0-9_-]+)?")
 Part = Literal["embeddings", "encoder", "decoder"]
 
 
@@ -17,7 +20,7 @@ class FinetuneConfig(Section):
     vocabulary: Literal["kept", "new"] = "kept"
     """`kept`: the run goes on with the tokenizers of its model. `new`: new ones are trained, for other languages;
     pieces that the model knows keep their embeddings, and the others begin with those of their parts."""
-    add_language: str | None = Field(None, pattern=r"^[A-Za-z0-9_-]+(:like=[A-Za-z0-9_-]+)?$")
+    add_language: str | None = None
     """Code of a language that the model does not know, such as gn: it gets a token, whose embedding begins as the mean
     of those of all languages, or as that of one that is like it, as in gn:like=es."""
     mix: list[str] = Field([], max_length=2)
@@ -40,6 +43,11 @@ class FinetuneConfig(Section):
             for name in ("mix", "test", "lora", "freeze", "vocabulary", "add_language"):
                 if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"`{name}` is for a run that goes on from a model; set finetune.model as well.")
+        if self.add_language is not None and not NEW_LANGUAGE.fullmatch(self.add_language):
+            raise ValueError(
+                f"`add_language` is {shown(self.add_language)}; give a code, such as gn, or with a language that it is "
+                "like, such as gn:like=es."
+            )
         if self.share != type(self).model_fields["share"].get_default() and not self.mix:
             raise ValueError("`share` is that of general pairs, and there are none; set finetune.mix as well.")
         if self.vocabulary == "new" and (self.mix or self.test):

@@ -190,13 +190,17 @@ class BatchWork:
             return beam_search(stepper, DiverseBeams(size, options, groups=number, strength=config.diversity))
         return beam_search(stepper, Beams(config.beam_size, options))
 
+    def inflects(self, config: DecodingConfig) -> bool:
+        """Whether forms of a term count as the term: the model has learned them, and nobody forbids it."""
+        return config.inflect and TERM in self.source_tokenizer.hints
+
     def _with_terms(
         self, sentences: list[Sentence], groups: list[list[Hypothesis]], config: DecodingConfig
     ) -> list[list[Hypothesis]]:
         """Different hypotheses with all terms; those that lack the fewest by themselves come first."""
         results: list[list[Hypothesis]] = []
         incomplete: list[_Candidate] = []
-        inflected = config.inflect and TERM in self.source_tokenizer.hints
+        inflected = self.inflects(config)
         for index, (sentence, group) in enumerate(zip(sentences, groups, strict=True)):
             if not sentence.terms:
                 results.append(group)

@@ -39,9 +39,13 @@ class Term:
     span: tuple[float, float] = (0.0, 1.0)
     """Start and end of the source term, as shares of the characters of the sentence."""
 
-    def count(self, text: str) -> int:
-        """How often a text contains the term, as a whole word where the script has spaces between words."""
-        return len(re.findall(whole(re.escape(self.text), self.text), text)) if self.text in text else 0
+    def count(self, text: str, *, inflected: bool = False) -> int:
+        """How often a text contains the term, as a whole word where the script has spaces between words.
+
+        It may be `inflected`: forms of its words count, too.
+        """
+        exact = len(re.findall(whole(re.escape(self.text), self.text), text)) if self.text in text else 0
+        return max(exact, count_forms(self.text, text)) if inflected else exact
 
 
 class Edit(NamedTuple):
@@ -106,8 +110,7 @@ class TermPlacer:
         wanted = Counter(term.text for term in terms)
         for term in {term.text: term for term in terms}.values():
             as_token = tokens.count(term.spelling[0]) if len(term.spelling) == 1 else 0
-            found = count_forms(term.text, text) if inflected else term.count(text)
-            wanted[term.text] -= max(found, as_token)
+            wanted[term.text] -= max(term.count(text, inflected=inflected), as_token)
         return +wanted
 
     def slot_term(self, source: list[int], source_slot: int, target_slot: int) -> Term:

@@ -33,6 +33,7 @@ from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, 
 from dragoman.engine.confidence import SIGNS, ConfidenceModel
 from dragoman.engine.shapes import Float
 from dragoman.errors import SentenceCut, UsageError, command_line
+from dragoman.storage.adapter import adapter_path
 from dragoman.storage.beside import read_confidence, read_sketch
 from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
@@ -174,7 +175,7 @@ class Translator(metaclass=_HintsAtOurNames):
         loaded = load_ensemble([Path(path), *others], _loader(name), languages=languages, adapter=changes)
         translator = cls(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers)
         translator.path = Path(path)
-        translator._described = translator.path if changes is None else changes if changes.is_dir() else None
+        translator._described = translator.path if changes is None else adapter_path(changes).parent
         translator._loading = {
             "device": device,
             "precision": precision,
@@ -184,11 +185,19 @@ class Translator(metaclass=_HintsAtOurNames):
             "adapter": adapter,
         }
         if memory is not None:
-            if translator.directions and not translator.languages[1]:
-                raise UsageError(several_targets(translator.directions))
-            translator.recall = recall_of(Path(memory), translator.languages)
-            translator._limits.callback(translator.recall.close)
+            translator.remember(Path(memory))
         return translator
+
+    def remember(self, memory: Path) -> None:
+        """Look texts up in a translation memory from now on, until the translator is closed.
+
+        Raises `DataError` if the file is none, and `UsageError` if it has no entries in the languages of the model, or
+        if nothing says into which of its languages it translates.
+        """
+        if self.directions and not self.languages[1]:
+            raise UsageError(several_targets(self.directions))
+        self.recall = recall_of(memory, self.languages)
+        self._limits.callback(self.recall.close)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
@@ -314,7 +323,8 @@ class Translator(metaclass=_HintsAtOurNames):
         """Whether a translation has the glossary's terms for those in the text, and no forbidden one."""
         if config.glossary:
             glossary = self.glossary(config)
-            if any(term.count(target) == 0 for term in glossary.terms(without_label(text))):
+            terms, inflected = glossary.terms(without_label(text)), self._work.inflects(config)
+            if any(term.count(target, inflected=inflected) == 0 for term in terms):
                 return False
         return not (config.forbid and self._work.forbidden_terms(tuple(config.forbid)).first_in(target))
 
@@ -395,7 +405,7 @@ class Translator(metaclass=_HintsAtOurNames):
     def search_options(self, config: DecodingConfig | None, options: DecodingOptions) -> DecodingConfig:
         """The search that `options` describe on top of `config`, or of the search that the model was scored with."""
         config = config or self.decoding
-        return DecodingConfig.validate(config.model_dump() | options) if options else config
+        return config.with_options(options) if options else config
 
     def split(self, text: str) -> list[str]:
         """The sentences of a text as `translate` takes them one by one; put together they are the text."""
@@ -541,9 +551,10 @@ class Translator(metaclass=_HintsAtOurNames):
         """The confidence model of the folder. Raises `UsageError` if it has none."""
         confidence = read_confidence(self._described) if self._described else None
         if confidence is None:
+            path = self._described or self.path
             raise UsageError(
-                f"{self.path or 'This model'} has no calibrated confidence; calibrate it on pairs that it was not "
-                f"trained on: {command_line('calibrate', self.path or 'MODEL', 'PAIRS')}"
+                f"{path or 'This model'} has no calibrated confidence; calibrate it on pairs that it was not "
+                f"trained on: {command_line('calibrate', path or 'MODEL', 'PAIRS')}"
             )
         return confidence
 

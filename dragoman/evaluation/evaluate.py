@@ -10,7 +10,6 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.ensemble import load_ensemble
-from dragoman.decoding.recall import recall_of
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.memory import BandScore, score_by_bands
@@ -134,8 +133,7 @@ def evaluate_pairs(
         translator = opened.enter_context(Translator(first, ensemble=others, precision=precision, workers=workers))
         without_memory = translator.translate(sources, search.alone()) if memory else []
         if memory:
-            translator.recall = recall_of(memory, translator.languages)
-            opened.callback(translator.recall.close)
+            translator.remember(memory)
         started = time.perf_counter()
         translated = translator.translate(sources, search.alone())
         translations = [translation.text for translation in translated]

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypedDict, Unpack
 
-from dragoman.config.decoding import DecodingConfig, DecodingOptions
+from dragoman.config.decoding import DecodingOptions
 from dragoman.config.elsewhere import SETTINGS, setting_for
 from dragoman.config.run import RunConfig
 from dragoman.config.section import section_in
@@ -137,8 +137,7 @@ def evaluate(
     from dragoman.storage.validate import check_languages, decoding_defaults
 
     paths = [Path(model)] if isinstance(model, str | os.PathLike) else [Path(path) for path in model]
-    known = decoding_defaults(paths[0]).model_dump(exclude_unset=True)
-    search = DecodingConfig.validate(known | options)
+    search = decoding_defaults(paths[0]).with_options(options)
     with TemporaryDirectory() as folder:
         files = paths_of(pairs) or [str(write_pairs_of(pairs, Path(folder) / "pairs.jsonl"))]
         wanted = check_languages(paths[0], *languages, required=False)

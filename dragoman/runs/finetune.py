@@ -20,8 +20,9 @@ FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id",
 def adopt_base_model(config: RunConfig) -> None:
     """Fill in a config with the architecture and the search of its base model.
 
-    Only dropout and the search may differ from the base model, and the tokenizers where these are new. Raises
-    `DataError` if there is no such model, and `UsageError` for settings that contradict it.
+    Only dropout and the search may differ from the base model, and the tokenizers where these are new: then dropout is
+    chosen anew, too, as the pairs need it. Raises `DataError` if there is no such model, and `UsageError` for settings
+    that contradict it.
     """
     path = Path(config.finetune.model or "")
     base_config, architecture = check_files(path)
@@ -32,6 +33,8 @@ def adopt_base_model(config: RunConfig) -> None:
                 f"model.{name}={value} contradicts {path}, where it is {fields[name]}: the base model "
                 "decides on everything but dropout; leave it out."
             )
+    if not config.finetune.adapts:
+        del fields["dropout"]
     config.model = fields | config.model
     if config.finetune.adapts:
         kept, remedy = ("shared", "placeholders", "symbols"), "leave it out, or set finetune.vocabulary=new"
@@ -43,8 +46,9 @@ def adopt_base_model(config: RunConfig) -> None:
     if config.finetune.adapts and config.training.has_hints:
         _refuse_without_hints(path, base_config[TOKENIZERS[0]], config)
     of_base = decoding_defaults(path).model_dump(exclude_unset=True)
+    of_base.pop("min_ratio", None)  # which follows from the pairs, too
     if not config.finetune.adapts:  # lengths are others in the tokens of another vocabulary
-        of_base = {name: value for name, value in of_base.items() if name not in ("min_ratio", "max_source_length")}
+        of_base.pop("max_source_length", None)
     search = of_base | config.decoding.model_dump(exclude_unset=True)
     config.decoding = DecodingConfig.validate(search)
     RunConfig.validate(config.model_dump(mode="json"))

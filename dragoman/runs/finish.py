@@ -42,14 +42,16 @@ REPORT_SECONDS = 4.0
 def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_seconds: float) -> float:
     """About how many seconds scoring and describing take, given how long a validation takes.
 
-    A test sentence takes as long as a validated one: beam search on all cores is as fast as greedy search on one.
+    A test sentence takes as long as a validated one: beam search on all cores is as fast as greedy search on one. Each
+    translation that is drawn besides takes as long again.
     """
     models = 2 if config.finetune.adapts else 1
     translated = (len(data.test_pairs) + len(data.general_pairs)) * models
     validated = min(config.training.validate_sentences, len(data.valid_pairs))
     calibrated = min(CALIBRATED, len(data.valid_pairs))
     varied = len(DESCRIPTIONS) * _num_varied(data, config)
-    return REPORT_SECONDS + (translated + varied + calibrated) / validated * validation_seconds
+    searched = (translated + varied + calibrated) * (1 + config.decoding.mbr)
+    return REPORT_SECONDS + searched / validated * validation_seconds
 
 
 def _num_varied(data: PreparedData, config: RunConfig) -> int:

@@ -39,6 +39,7 @@ from dragoman.storage.mirror import Mirror
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.tensorboard import EventFile
+from dragoman.storage.validate import decoding_defaults
 from dragoman.system.atomic import write_file
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine
 from dragoman.system.listener import Deaf, Listener, last_step
@@ -210,6 +211,7 @@ def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory, tex
     If a language is added to it, `texts` are sentences of that. Returns its tokenizers and style if the run keeps them.
     """
     base = ModelDirectory.load(path)
+    directions = [*base.directions]  # with a new language, the pairs say from or into which others it is trained
     if config.finetune.new_language:
         base = with_language(base, *config.finetune.new_language, texts=texts)
     if config.finetune.adapts and not base.directions:  # with several directions, each source has the label of its own
@@ -222,7 +224,7 @@ def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory, tex
         return None
     config.tokenizer.placeholders = base.source_tokenizer.placeholders
     config.tokenizer.symbols = base.source_tokenizer.symbols
-    return TextTools(*base.tokenizers, base.style, base.source_language, [*base.directions])
+    return TextTools(*base.tokenizers, base.style, base.source_language, directions)
 
 
 def _warn_if_preparing_took_long(config: RunConfig, started: float, listener: Listener) -> None:
@@ -276,9 +278,8 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
     # Sentences that are far longer than any validated one are translated badly.
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
-    if config.decoding.min_ratio is None and not data.about.directions:  # of several languages, each has its own
-        source_tokens, target_tokens = data.train_tokens
-        config.decoding.min_ratio = round(SHORTEST * target_tokens / max(1, source_tokens), 3)
+    if config.decoding.min_ratio is None:
+        config.decoding.min_ratio = _shortest(directory, config, data)
     model = _initial_model(directory, config, data)
     _announce(context, config, data, model)
     resume = command_line("train", "--resume", directory.path)
@@ -305,6 +306,18 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
 def signal_number(stop: KeyboardInterrupt) -> int:
     """Number of the signal that caused a `KeyboardInterrupt`; where it names none, it was Ctrl-C."""
     return stop.args[0] if stop.args else signal.SIGINT
+
+
+def _shortest(directory: RunDirectory, config: RunConfig, data: PreparedData) -> float | None:
+    """The least number of target tokens for each source token: a share of the usual one, or that of the base model if
+    it is lower. None for a model of several target languages, each of which has a usual number of its own.
+    """
+    if data.about.directions or data.source_tokenizer.targets or data.target_tokenizer.languages:
+        return None
+    source_tokens, target_tokens = data.train_tokens
+    own = round(SHORTEST * target_tokens / max(1, source_tokens), 3)
+    of_base = decoding_defaults(directory.base).min_ratio if config.finetune.adapts else None
+    return own if of_base is None else min(own, of_base)
 
 
 def _refuse_unfinished(outcome: TrainingOutcome, directory: RunDirectory, go_on: str) -> None:

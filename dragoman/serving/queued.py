@@ -75,7 +75,7 @@ class QueuedRequest:
         else:
             self.units = Units.whole(self.texts, self.prefixes)
         forbidden = sum(map(estimated_tokens, config.forbid)) if self.forbids else 0
-        hypotheses = config.n_best if config.sample else config.beam_size
+        hypotheses = config.n_best if config.sample else config.beam_size + config.mbr
         cost_of_token = max(1.0, hypotheses / BEAM)
         for number, (text, prefix) in enumerate(zip(self.units.texts, self.units.prefixes, strict=True)):
             tokens_of_prefix = estimated_tokens(prefix) if prefix else 0

@@ -420,9 +420,9 @@ class Server:
         n_best = 1 if request.reader else request.alternatives + 1
         own = translator.decoding
         own_terms = {"glossary": own.glossary, "forbid": own.forbid}  # which may be many
-        options = own.model_dump(exclude={*own_terms}) | {"n_best": 1} | request.options
+        options = own.fields_beside(request.options, without=own_terms) | {"n_best": 1} | request.options
         options |= _with_terms_of(translator, request)
-        diversity = options.pop("diversity")
+        diversity = options.pop("diversity", 0.0)
         try:
             beam_size = DecodingConfig.validate(options).beam_size
             # With diversity, each of the `n_best` groups has as many hypotheses.

@@ -1,6 +1,7 @@
-"""Forms of words, such as "house" and "houses", as far as their spelling shows: they begin with the same letters.
+"""Forms of words, such as "house" and "houses", as far as their spelling shows: a common beginning and an ending each.
 
-Forms that begin otherwise, such as "go" and "went", are taken for different words.
+Forms that begin otherwise, such as "go" and "went", are taken for different words. Where spelling cannot tell, words
+that are often different count as different: a term that is not seen is put in, one that is not there is missed.
 """
 
 import unicodedata
@@ -10,15 +11,35 @@ from dragoman.text.scripts import WORD
 
 FEWEST_COMMON, LEAST_COMMON = 3, 0.6
 """Letters that two forms begin with, at least: so many, and this share of the longer one."""
+SHORT = 5
+"""Letters of words of which one letter says much: "vert" and "vers", "Bank" and "Band"."""
+LONGEST_ENDING = 2
+"""Letters of endings that replace each other and begin with consonants, such as those of "macht" and "machen"."""
+VOWELS = frozenset("aeiouyæœøаеиоуыэюяіαεηιουω")
 
 
 def are_forms(one: str, other: str) -> bool:
-    """Whether two words may be forms of one word. Case and diacritics do not matter; acronyms have no other forms."""
+    """Whether two words may be forms of one word. Case does not matter; acronyms have no other forms.
+
+    Diacritics may change with an ending ("Hand", "Hände"), but tell words without one apart ("schon", "schön"), save
+    for nouns with a capital letter ("Mutter", "Mütter"). One word is the other with an ending; or both have endings
+    that begin with vowels ("gato", "gata", "rotes", "roten"), or short ones in words that are not `SHORT`.
+    """
     if one != other and (_is_acronym(one) or _is_acronym(other)):
         return False
-    one, other = _bare(one), _bare(other)
-    common = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(one, other, strict=False)))
-    return one == other or common >= max(FEWEST_COMMON, LEAST_COMMON * max(len(one), len(other)))
+    bare, other_bare = _bare(one), _bare(other)
+    if bare == other_bare:
+        return one.casefold() == other.casefold() or (one[:1].isupper() and other[:1].isupper())
+    longest = max(len(bare), len(other_bare))
+    common = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(bare, other_bare, strict=False)))
+    if common < max(FEWEST_COMMON, LEAST_COMMON * longest):
+        return False
+    if common > FEWEST_COMMON and bare[common - 1] in VOWELS:
+        common -= 1
+    endings = bare[common:], other_bare[common:]
+    if not all(endings) or all(ending[0] in VOWELS for ending in endings):
+        return True
+    return longest > SHORT and max(map(len, endings)) <= LONGEST_ENDING
 
 
 def _is_acronym(word: str) -> bool:
@@ -33,8 +54,10 @@ def _bare(word: str) -> str:
 
 
 def count_forms(term: str, text: str) -> int:
-    """How often a text has the words of a term, each in any of its forms."""
+    """How often a text has the words of a term, each in any of its forms; 0 if the term has other signs than words."""
     wanted, words = WORD.findall(term), WORD.findall(text)
+    if wanted != term.split():
+        return 0
     count = position = 0
     while wanted and position + len(wanted) <= len(words):
         is_there = all(map(are_forms, wanted, words[position:]))

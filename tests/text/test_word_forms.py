@@ -16,6 +16,16 @@ from dragoman.text.word_forms import are_forms, count_forms
         ("чат", "чаты"),
         ("Haus", "Häuser"),
         ("Wand", "Wände"),
+        ("Mutter", "Mütter"),
+        ("gato", "gatas"),
+        ("rojo", "roja"),
+        ("libro", "libri"),
+        ("рука", "руку"),
+        ("красный", "красного"),
+        ("vert", "vertes"),
+        ("canción", "canciones"),
+        ("übersetzte", "übersetzen"),
+        ("macht", "machen"),
     ],
 )
 def test_forms_begin_alike(one: str, other: str) -> None:
@@ -25,7 +35,22 @@ def test_forms_begin_alike(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("go", "went"), ("der", "den"), ("interest", "international"), ("", "a"), ("ISO", "isolé"), ("API", "apice")],
+    [
+        ("go", "went"),
+        ("der", "den"),
+        ("interest", "international"),
+        ("", "a"),
+        ("ISO", "isolé"),
+        ("API", "apice"),
+        ("vert", "vers"),
+        ("Bank", "Band"),
+        ("Hand", "Hanf"),
+        ("schön", "schon"),
+        ("schön", "Schon"),
+        ("drücken", "drucken"),
+        ("élève", "élevé"),
+        ("Bundesrat", "Bundestag"),
+    ],
 )
 def test_other_words_do_not(one: str, other: str) -> None:
     assert not are_forms(one, other)
@@ -36,3 +61,4 @@ def test_terms_are_counted_in_any_form_without_overlap() -> None:
     assert count_forms("chat", "le château") == 0
     assert count_forms("猫", "我的猫看见猫") == 2
     assert count_forms("", "a b") == 0
+    assert count_forms("C++", "In C oder in c") == 0  # which would be another word

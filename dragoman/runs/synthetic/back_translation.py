@@ -151,7 +151,7 @@ def _translate(
         directions = real.languages[::-1] if real.languages else (None, None)
         return Translator.load(reverse, languages=directions, precision="auto", workers=available_workers())
 
-    search = decoding_defaults(reverse).alone(sample=False, diversity=0.0, n_best=1)
+    search = decoding_defaults(reverse).by_beams()
     until = context.started + 60 * TRANSLATED_AT * minutes if minutes else None
     pieces.translate(load, search, context.listener, until=until)
 

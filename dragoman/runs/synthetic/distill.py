@@ -92,7 +92,7 @@ def teacher_search(teacher: Path, choose: str) -> DecodingConfig:
     """The search that the teacher was scored with, on whole texts, with as many translations as `choose` needs."""
     defaults = decoding_defaults(teacher)
     n_best = defaults.beam_size if choose == "closest" else 1
-    return defaults.alone(sample=False, diversity=0.0, n_best=n_best)
+    return defaults.by_beams(n_best)
 
 
 def student_pairs(references: Path, pieces: Pieces) -> Iterator[Pair]:

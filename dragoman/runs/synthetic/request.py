@@ -87,6 +87,11 @@ class SyntheticRunRequest:
         if config.training.joined:
             raise UsageError("Pairs that models make are not joined; leave out training.joined.")
         if self.options.get("soft_targets"):
+            if config.training.has_hints:
+                raise UsageError(
+                    "training.fuzzy and training.terms need tokens in the vocabulary, and that is the teacher's with "
+                    "--soft-targets; leave these out, or --soft-targets."
+                )
             # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
             set_by_user = self.settings.get("tokenizer", {}).keys()
             kept = {"shared", "placeholders", "symbols", "vocab_size"} - set_by_user
