@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dragoman.report.comparison import ComparedRun
     from dragoman.system.ranks import Ranks
 
-FUZZY, TERMS = 0.5, 0.1
-"""Shares of the sources with the translation of a similar sentence, and with terms, behind them: --fuzzy, --terms."""
 SIZE = choice("size", ("tiny", "small", "base", "big"), remedy=", or a recipe with --recipe")
 
 
@@ -165,6 +163,9 @@ def train(
     ] = False,
 ) -> None:
     """Train a translator on sentence pairs."""
+    from dragoman.config.settings import merged
+    from dragoman.config.training import FUZZY, TERMS
+
     paths, settings = files_and_settings("train", [*(data or ()), columns], required=False, valid=valid, test=test)
     given = {
         "training.max_minutes": max_minutes,
@@ -179,8 +180,6 @@ def train(
         "finetune.add_language": add_language,
         **_mixture(mix),
     }
-    from dragoman.config.settings import merged
-
     run = NewRun(paths, recipe or size, merged(settings, chosen_settings(size, recipe, given)))
     # A run at a URL has no folder on this machine yet, so --output may choose one.
     refused_output = None if is_url(resume or "") else output

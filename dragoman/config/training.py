@@ -13,6 +13,8 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 ENDING = ("cosine", "linear")
 """Schedules that need to know the last step from the beginning, and reach 0 there."""
 NO_TEACHER = "training.soft_targets needs teachers; type `dragoman distill TEACHER OUT --soft-targets SHARE`."
+FUZZY, TERMS = 0.5, 0.1
+"""Shares of the sources with the translation of a similar sentence, and with terms, behind them: --fuzzy, --terms."""
 
 
 class TrainingConfig(Section):
@@ -68,10 +70,12 @@ class TrainingConfig(Section):
     empty: 0.2 for a new model of 3,000 to 2 million pairs, if its vocabulary spells all words."""
     fuzzy: float = Field(0.0, ge=0, le=1)
     """Share of the sources that are followed, in each epoch, by the translation of the training pair that is most like
-    them, so that the model reuses what `translate --memory` finds; 0: none. `train --fuzzy` sets 0.5."""
+    them, so that the model reuses what `translate --memory` finds; 0: none. `train --fuzzy` sets 0.5, and so does a run
+    that goes on from a model which was trained with it."""
     terms: float = Field(0.0, ge=0, le=1)
     """Share of the sources that are followed, in each epoch, by words of their translations, often in another form, so
-    that the model puts the terms of a glossary in by itself, in the right form; 0: none. `train --terms` sets 0.1."""
+    that the model puts the terms of a glossary in by itself, in the right form; 0: none. `train --terms` sets 0.1, and
+    so does a run that goes on from a model which was trained with it."""
     max_tokens: int = Field(2048, ge=16)
     """Target tokens of one batch, padding included."""
     accumulate: int = Field(1, ge=1)

@@ -125,6 +125,8 @@ def evaluate(
     precision: str = "auto",
     workers: int = 1,
     variants: int = 0,
+    memory: File | None = None,
+    adapter: File | None = None,
     **options: Unpack[DecodingOptions],
 ) -> Evaluation:
     """Score a model, or several together, on sentence pairs: BLEU, chrF++, TER, perplexity, token accuracy, speed.
@@ -132,7 +134,8 @@ def evaluate(
         dragoman.evaluate("runs/en-fr", [("The red house is old.", "La maison rouge est vieille.")])
 
     `pairs` are as those of `train`, and `options` those of `Translator.translate`, such as `beam_size`. With
-    `variants`, the first so many pairs are also scored as people type them (`Evaluation.variants`).
+    `variants`, the first so many pairs are also scored as people type them (`Evaluation.variants`). `memory` and
+    `adapter` are those of `Translator.load`; `Evaluation.memory` says what the memory brings.
     """
     from dragoman.storage.validate import check_languages, decoding_defaults
 
@@ -142,9 +145,14 @@ def evaluate(
         files = paths_of(pairs) or [str(write_pairs_of(pairs, Path(folder) / "pairs.jsonl"))]
         wanted = check_languages(paths[0], *languages, required=False)
         bitext = as_read_by(paths[0], Bitext.open(*files, languages=languages_for(paths[0], wanted)), wanted)
-        loaded = load_models(paths, languages=languages)
         return evaluate_pairs(
-            loaded, list(bitext), search=search, precision=precision, workers=workers, variants=variants
+            load_models(paths, languages=languages, adapter=None if adapter is None else Path(adapter)),
+            list(bitext),
+            search=search,
+            precision=precision,
+            workers=workers,
+            variants=variants,
+            memory=None if memory is None else Path(memory),
         )
 
 

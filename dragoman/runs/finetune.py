@@ -7,12 +7,15 @@ from pathlib import Path
 from dragoman.config.data import TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
+from dragoman.config.training import FUZZY, TERMS, TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 from dragoman.text.labels import languages_in, name_of
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.pretrained import load_tokenizer
 
+HINTS = {"fuzzy": (SIMILAR, FUZZY), "terms": (TERM, TERMS)}
+"""Settings of `training` for hints: the token before one, and the usual share of sources that have it."""
 FROM_TOKENIZERS = ("source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id")
 """Fields of an architecture that follow from the tokenizers."""
 
@@ -43,8 +46,10 @@ def adopt_base_model(config: RunConfig) -> None:
         config.tokenizer.shared = source == target
     else:
         config.tokenizer.shared = architecture.share_embeddings
-    if config.finetune.adapts and config.training.has_hints:
-        _refuse_without_hints(path, base_config[TOKENIZERS[0]], config)
+    if config.finetune.adapts:
+        known = load_tokenizer(path / base_config[TOKENIZERS[0]]).hints
+        _teach_known_hints(known, config.training)
+        _refuse_unknown_hints(path, known, config.training)
     of_base = decoding_defaults(path).model_dump(exclude_unset=True)
     of_base.pop("min_ratio", None)  # which follows from the pairs, too
     if not config.finetune.adapts:  # lengths are others in the tokens of another vocabulary
@@ -54,14 +59,21 @@ def adopt_base_model(config: RunConfig) -> None:
     RunConfig.validate(config.model_dump(mode="json"))
 
 
-def _refuse_without_hints(path: Path, tokenizer: str, config: RunConfig) -> None:
+def _teach_known_hints(known: Collection[str], training: TrainingConfig) -> None:
+    """Go on with the hints that the base model reads, unless somebody says otherwise: it would forget to use them."""
+    if training.joined:
+        return
+    for name, (hint, share) in HINTS.items():
+        if hint in known and name not in training.model_fields_set:
+            setattr(training, name, share)
+
+
+def _refuse_unknown_hints(path: Path, known: Collection[str], training: TrainingConfig) -> None:
     """Raise `UsageError` if the base model does not read the hints that the run would teach it."""
-    known = load_tokenizer(path / tokenizer).hints
-    wanted = {"training.fuzzy": SIMILAR, "training.terms": TERM}
-    for setting, hint in wanted.items():
-        if getattr(config.training, setting.removeprefix("training.")) and hint not in known:
+    for name, (hint, _share) in HINTS.items():
+        if getattr(training, name) and hint not in known:
             raise UsageError(
-                f"{setting} needs a token in the vocabulary, and that of {path} has none; leave it out, or give "
+                f"training.{name} needs a token in the vocabulary, and that of {path} has none; leave it out, or give "
                 "--new-vocabulary."
             )
 

@@ -54,6 +54,18 @@ def endless(tokenizer: Tokenizer) -> Translator:
     return Translator(ModelDirectory(model, tokenizer, tokenizer))
 
 
+def test_an_option_takes_the_place_of_what_contradicts_it_in_the_search_of_a_model() -> None:
+    agreeing = DecodingConfig(mbr=24, beam_size=4)
+    assert agreeing.with_options({"sample": True, "temperature": 0.5}).mbr == 0
+    assert agreeing.with_options({"diversity": 1.0, "n_best": 2}).mbr == 0
+    assert agreeing.with_options({"length_penalty": 0.5}).mbr == 24
+    assert agreeing.by_beams(3) == DecodingConfig(beam_size=4, n_best=3, split=False)
+    drawing = DecodingConfig(sample=True, top_k=5, beam_size=4)
+    assert drawing.with_options({"mbr": 8}) == DecodingConfig(mbr=8, beam_size=4)
+    with pytest.raises(UsageError, match="leave out `sample`"):
+        agreeing.with_options({"mbr": 8, "sample": True})
+
+
 # ---- alternatives ----------------------------------------------------------------------------
 
 

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.recall import Recall, recall_of
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, ResourceError, UsageError
+from dragoman.evaluation.evaluate import evaluate_pairs
 from dragoman.storage.memory import CANDIDATES, Memory
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
@@ -166,6 +168,30 @@ def test_entries_that_break_the_glossary_or_have_forbidden_terms_are_not_used(fo
         assert translator.translate([text], forbid=["verte"], glossary={"house": "maison"})[0].text == target
         assert translator.translate([text], forbid=["rouge"])[0].text != target
         assert translator.translate([text], glossary={"house": "villa"})[0].text != target
+
+
+def test_a_translation_with_another_form_of_a_term_is_used_by_a_model_that_inflects(folder: Path, memory: Path) -> None:
+    text, target = PAIRS[0]
+    terms = {"old": "vieilles"}
+    with Translator.load(folder, memory=memory) as translator:
+        assert translator.translate([text], glossary=terms)[0].text == target
+        assert translator.translate([text], glossary=terms, inflect=False)[0].text != target
+
+
+def test_a_memory_is_for_one_target_language(tmp_path: Path, memory: Path) -> None:
+    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300).with_targets(["fr", "de"]))
+    directory.directions = [("en", "fr"), ("en", "de")]
+    directory.save(tmp_path / "model")
+    pairs = [("<2de> a dog sleeps in the garden", "ein Hund")]
+    with pytest.raises(UsageError, match="translates into fr, de; choose one"):
+        evaluate_pairs(
+            [ModelDirectory.load(tmp_path / "model")],
+            pairs,
+            search=DecodingConfig(),
+            precision="float32",
+            workers=1,
+            memory=memory,
+        )
 
 
 def test_spaces_around_a_text_stay(folder: Path, memory: Path) -> None:

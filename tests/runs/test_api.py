@@ -4,12 +4,14 @@ import datetime
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import dragoman
 from dragoman.errors import DataError, UsageError
+from dragoman.storage.memory import Memory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Deaf
 from tests.small import SIZES
@@ -73,6 +75,13 @@ def test_a_run_goes_on_and_its_model_is_scored_and_translates(tmp_path):
     assert found.translations == again.translations
     several = dragoman.evaluate([tmp_path / "run"] * 2, tested, precision="float32", beam_size=1)
     assert several.translations == again.translations
+    with closing(Memory(tmp_path / "memory.db")) as memory:
+        memory.add_all(("en", "fr"), tested)
+    remembered = dragoman.evaluate(tmp_path / "run", tested, memory=tmp_path / "memory.db")
+    assert remembered.translations == [target for _, target in tested]
+    assert remembered.memory["same"]["sentences"] == len(tested)
+    with pytest.raises(DataError, match="adapter"):
+        dragoman.evaluate(tmp_path / "run", tested, adapter=tmp_path / "run")
     translator = dragoman.Translator.load(tmp_path / "run")
     assert translator.languages == ("en", "fr")
 

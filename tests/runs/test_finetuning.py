@@ -56,6 +56,8 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
     assert after.source_tokenizer.to_json() == before.source_tokenizer.to_json()
     assert after.style == before.style
     assert after.model.config.to_dict() == before.model.config.to_dict() | {"dropout": 0.3}
+    own = config.decoding.min_ratio
+    assert 0 < (own or 0) <= before.decoding.min_ratio
     assert (tmp_path / "run/run/base/model.safetensors").read_bytes() == (base / "model.safetensors").read_bytes()
     assert evaluation.finetuning.keys() == {"own before", "own after"}
     assert evaluation.finetuning["own after"]["bleu"] == evaluation.scores["bleu"].value
@@ -106,7 +108,7 @@ def test_frozen_parts_stay_as_they_are(base, tmp_path, optimizer):
 
 
 @pytest.mark.slow
-def test_a_run_with_lora_leaves_an_adapter_that_makes_its_base_the_same_translator(base, dragoman, tmp_path):
+def test_a_run_with_lora_leaves_an_adapter_that_makes_its_base_as_good(base, dragoman, tmp_path, monkeypatch):
     rate = "training.learning_rate=0.05"
     finetune(base, tmp_path / "run", "finetune.lora=3", rate)
     sources = [source for source, _ in OWN[:20]]
@@ -133,6 +135,12 @@ def test_a_run_with_lora_leaves_an_adapter_that_makes_its_base_the_same_translat
         assert code == 0, err
         scores.append(json.loads(out)["perplexity"])
     assert scores[0] == pytest.approx(scores[1], rel=1e-4)
+    asked: list[Path] = []
+    monkeypatch.setattr("dragoman.storage.beside.read_sketch", lambda path: asked.append(path))
+    code, _, err = dragoman("evaluate", base, tmp_path / "some.tsv", *given)
+    assert (code, asked) == (0, [tmp_path / "run"]), err
+    with Translator.load(base, adapter=tmp_path / "run" / ADAPTER) as translator:
+        assert translator._described == tmp_path / "run"
     code, _, err = dragoman("translate", tmp_path / "run", sources[0], *given)
     assert code == 3
     assert "belongs to another model" in err
@@ -204,3 +212,5 @@ def test_an_imported_model_is_trained_on(make, tmp_path):
     kept = ModelDirectory.load(tmp_path / "run")
     assert kept.model.config.pad_id == ModelDirectory.load(tmp_path / "base").model.config.pad_id
     assert kept.languages == ("en", "fr")
+    has_several = bool(kept.target_tokenizer.languages)
+    assert (kept.decoding.min_ratio is None) == has_several  # each of several languages has a usual length of its own

@@ -112,6 +112,9 @@ def test_models_without_tokens_of_languages_and_known_languages_are_refused(m2m:
         RunConfig.validate({"finetune": {"add_language": "gn"}})
     with pytest.raises(UsageError, match="add_language"):
         RunConfig.validate({"finetune": {"model": "base", "add_language": "gn:es"}})
+    for mistake in ("", "gn:like=", "g n"):
+        with pytest.raises(UsageError, match="give a code, such as gn"):
+            RunConfig.validate({"finetune": {"model": "base", "add_language": mistake}})
 
 
 @pytest.mark.slow

@@ -7,12 +7,16 @@ import pytest
 import torch
 
 from dragoman.config.finetuning import FinetuneConfig
+from dragoman.config.run import RunConfig
+from dragoman.config.training import FUZZY, TERMS
 from dragoman.engine.parameters import OF_SOURCES, OF_TARGETS
 from dragoman.errors import UsageError
+from dragoman.runs.finetune import adopt_base_model
 from dragoman.runs.vocabulary import parts_of_vocabulary, weights_for_vocabulary
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.tokenizer import Tokenizer
-from tests.small import MODEL_SETTINGS, small_model, train_run, write_pairs
+from tests.small import MODEL_SETTINGS, small_directory, small_model, train_run, write_pairs
 
 OLD = Tokenizer.train(["the red house is old and the red car is new"] * 5, vocab_size=330, kind="bpe")
 NEW = Tokenizer.train(["the house esta rojo y the casa old wandering"] * 5, vocab_size=330, kind="bpe")
@@ -72,6 +76,33 @@ def test_general_pairs_are_of_the_languages_that_are_forgotten() -> None:
         FinetuneConfig.validate({"model": "base", "vocabulary": "new", "mix": ["general.tsv"]})
     with pytest.raises(UsageError, match="set finetune"):
         FinetuneConfig.validate({"vocabulary": "new"})
+
+
+def test_a_child_chooses_its_dropout_by_its_own_pairs(tmp_path: Path) -> None:
+    small_directory(Tokenizer.train(["a b"], vocab_size=300), dropout=0.0).save(tmp_path / "parent")
+    for vocabulary, expected in (("new", None), ("kept", 0.0)):
+        config = RunConfig.validate({"finetune": {"model": str(tmp_path / "parent"), "vocabulary": vocabulary}})
+        adopt_base_model(config)
+        assert config.model.get("dropout") == expected
+        assert config.model["norm_order"] == "pre"
+
+
+def test_a_run_goes_on_with_the_hints_that_its_model_reads(tmp_path: Path) -> None:
+    plain = Tokenizer.train(["a b"], vocab_size=300)
+    small_directory(plain).save(tmp_path / "plain")
+    small_directory(plain.with_hints([SIMILAR, TERM])).save(tmp_path / "hinted")
+
+    def shares(model: str, **training: float) -> tuple[float, float]:
+        config = RunConfig.validate({"finetune": {"model": str(tmp_path / model)}, "training": training})
+        adopt_base_model(config)
+        return config.training.fuzzy, config.training.terms
+
+    assert shares("plain") == (0.0, 0.0)
+    assert shares("hinted") == (FUZZY, TERMS)
+    assert shares("hinted", fuzzy=0.0, terms=0.3) == (0.0, 0.3)
+    assert shares("hinted", joined=0.2) == (0.0, 0.0)  # which cannot be had with hints
+    with pytest.raises(UsageError, match=r"training\.terms needs a token"):
+        shares("plain", terms=0.1)
 
 
 @pytest.mark.slow

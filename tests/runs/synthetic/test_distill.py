@@ -154,6 +154,9 @@ def test_soft_targets_need_a_teacher_and_its_vocabulary(teacher, data, dragoman,
     for setting in ("tokenizer.kind=unigram", "tokenizer.vocab_size=400", "tokenizer.symbols=[<x>]"):
         code, _, err = dragoman(*command, setting)
         assert (code, f"those of {teacher} are kept; leave it out" in err) == (2, True), setting
+    for setting in ("training.fuzzy=0.5", "training.terms=0.1"):
+        code, _, err = dragoman(*command, setting)
+        assert (code, "need tokens in the vocabulary" in err, (tmp_path / "edge").exists()) == (2, True, False)
     assert dragoman("data", "prepare", data, "--output", tmp_path / "prepared", "tokenizer.vocab_size=400")[0] == 0
     for words in (
         ["train", data, "--output", tmp_path / "run"],
