@@ -18,6 +18,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from textwrap import dedent
 
@@ -145,6 +146,8 @@ def with_outputs(
     A picture keeps its name and the text that describes it.
     """
     remaining, pictures = iter(outputs), {}
+    known = {match["picture"] for match in CELL.finditer(page)}
+    free = (name for name in map(name_picture, count(1)) if name not in known)
 
     def cell(match: re.Match) -> str:
         output = next(remaining)
@@ -152,7 +155,7 @@ def with_outputs(
         if output.printed:
             text += f"\n```text\n{output.printed}```\n"
         if output.picture:
-            name = match["picture"] or name_picture(len(pictures) + 1)
+            name = match["picture"] or next(free)
             pictures[name] = output.picture
             text += f"\n![{match['alt'] or ''}]({name})\n"
         return text

@@ -120,7 +120,7 @@ async function translate() {
     showSimilar((told.similar ?? []).filter((each) => each.similarity < 1));
     const name = found && (languages.find(({ code }) => code === found.language)?.name ?? found.language);
     const detected = found ? `From ${name}, ${Math.round(found.confidence)} % sure` : "";
-    say(told.fromMemory ? "Somebody corrected this text before." : detected);
+    say(told.fromMemory ? "From the translation memory." : detected);
     if (!told.fromMemory) sure(signal, best.text);
   } catch (error) {
     if (error.name !== "AbortError") say(error.message, true);
