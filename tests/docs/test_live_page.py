@@ -120,3 +120,21 @@ def test_in_a_browser_without_a_network_it_shows_the_translation_and_every_head(
     assert page.count('<li class="chosen">') == 1
     assert "Step 1 of" not in page
     assert re.search(r"Step (\d+) of \1<", page)
+
+
+@pytest.mark.slow
+def test_keys_go_through_the_beam(tmp_path: Path):
+    def after(*keys: str) -> str:
+        pressed = "".join(
+            f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }}));"
+            for key in keys
+        )
+        page = tmp_path / "page.html"
+        page.write_text(TEXT.replace("</body>", f"<script>{pressed}</script></body>"), encoding="utf-8")
+        command = browser(tmp_path, "--dump-dom", page.as_uri())
+        dom = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120).stdout
+        return re.search(r"Step (\d+) of", dom)[1]
+
+    assert after("Home") == "1"
+    assert after("Home", "ArrowRight", "ArrowRight", "ArrowLeft") == "2"
+    assert after("Home", "End", "x") == after()

@@ -222,6 +222,22 @@ find("step").addEventListener("input", () => {
   stop();
   showStep();
 });
+const KEYS = {
+  ArrowLeft: () => move(-1),
+  ArrowRight: () => move(1),
+  Home: () => move(-search.steps.length),
+  End: () => move(search.steps.length),
+  " ": play,
+};
+document.addEventListener("keydown", (event) => {
+  const { tagName } = event.target;
+  // What has keys of its own keeps them: the text, the slider, and a button its space bar.
+  if (tagName === "TEXTAREA" || tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === " " && tagName === "BUTTON") return;
+  if (!KEYS[event.key] || !search) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
 const asked = new URLSearchParams(location.search).get("text");
 if (asked) find("text").value = asked;
 translate(find("text").value);

@@ -6,7 +6,10 @@ import warnings
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from dragoman.text.characters import well_formed
@@ -36,14 +39,19 @@ class Picture(Figure):
         return file.getvalue()
 
     def drawn(self) -> list[dict[str, Any]]:
-        """Lines and matrices of each of the axes, as numbers of four digits; of long ones a part, evenly taken.
+        """Lines, matrices and bars of each of the axes, as numbers of four digits; of long ones a part, evenly taken.
 
         Programs can compare pictures by them: dots of two lines that differ are hardly different in a large picture.
         """
         return [
             {
                 "lines": [[_some(line.get_xdata()), _some(line.get_ydata())] for line in axes.get_lines()],
-                "matrices": [_some(image.get_array()) for image in axes.get_images()],
+                "matrices": [_some(image.get_array()) for image in _matrices_of(axes)],
+                "bars": [
+                    _some([*bar.get_xy(), bar.get_width(), bar.get_height()])
+                    for bar in axes.patches
+                    if isinstance(bar, Rectangle)
+                ],
             }
             for axes in self.axes
         ]
@@ -52,6 +60,11 @@ class Picture(Figure):
         """The PNG file for Jupyter, and the size to show it at."""
         width, height = self.get_size_inches()
         return self.to_png(dpi=2 * CSS_DPI), {"width": round(CSS_DPI * width), "height": round(CSS_DPI * height)}
+
+
+def _matrices_of(axes: Axes) -> list[Any]:
+    """Images, and matrices that are drawn as squares."""
+    return [*axes.get_images(), *(found for found in axes.collections if isinstance(found, QuadMesh))]
 
 
 def _some(numbers: Any) -> list[float]:
