@@ -33,6 +33,11 @@ class DecodingConfig(Section):
     min_ratio: float | None = Field(None, ge=0, le=10)
     """A translation has at least so many tokens for each one of its source; 0: any number; empty: what `train` has
     stored with the model, which is 0.6 times the usual number."""
+    max_ratio: float = Field(2.0, ge=0, le=10)
+    """A translation has at most so many tokens for each one of its source, and `max_extra` more."""
+    max_extra: int = Field(20, ge=0, le=1_000)
+    """With `max_ratio`: tokens that a translation may have besides. The paper's limit, input length and 50, is a ratio
+    of 1 with 50 more."""
     n_best: int = Field(1, ge=1, le=1_000)
     """Translations of each sentence, best first."""
     mbr: int = Field(0, ge=0, le=1_000)
@@ -144,6 +149,8 @@ class DecodingOptions(TypedDict, total=False):
     length_penalty: float
     length_offset: float
     min_ratio: float | None
+    max_ratio: float
+    max_extra: int
     n_best: int
     mbr: int
     diversity: float

@@ -175,7 +175,7 @@ class BatchWork:
 
     def _search(self, sentences: list[Sentence], config: DecodingConfig) -> list[list[Hypothesis]]:
         self._check_length(max(max(len(s.encoded), len(s.prefix)) for s in sentences))
-        limits = [self._most_tokens(sentence) for sentence in sentences]
+        limits = [self._most_tokens(sentence, config) for sentence in sentences]
         options = SearchOptions(
             limits, self.config.bos_id, self.config.eos_id, config.length_penalty, config.length_offset
         )
@@ -323,11 +323,12 @@ class BatchWork:
     def _fewest_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at least."""
         fewest = int((config.min_ratio or 0.0) * len(sentence.source))
-        return min(fewest, self._most_tokens(sentence) - 1)
+        return min(fewest, self._most_tokens(sentence, config) - 1)
 
-    def _most_tokens(self, sentence: Sentence) -> int:
+    def _most_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at most, its end included."""
-        return min(length_limit(sentence.source) + len(sentence.prefix), self.max_length)
+        most = length_limit(sentence.source, config.max_ratio, config.max_extra)
+        return min(most + len(sentence.prefix), self.max_length)
 
     def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
         """The bans on tokens that these sentences need."""

@@ -41,9 +41,9 @@ def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
     return not hypothesis.finished, -hypothesis.score
 
 
-def length_limit(source: Sequence[int]) -> int:
+def length_limit(source: Sequence[int], ratio: float = 2.0, extra: int = 20) -> int:
     """Most tokens of a translation, besides those that it has to begin with."""
-    return 2 * len(source) + 20
+    return max(1, int(ratio * len(source)) + extra)
 
 
 def length_normalised(log_probs: A, lengths: Any, *, penalty: float, offset: float = 0.0) -> A:

@@ -94,8 +94,8 @@ class Translator(metaclass=_HintsAtOurNames):
         translator = Translator.load("runs/en-fr")
         print(translator.translate(["The red house is old."])[0].text)
 
-    An empty or blank text stays as it is. The translation of a sentence has at most `2 * source tokens + 20` tokens,
-    besides those of a prefix and of terms. Threads may share a translator. Sent to another process, it is loaded there
+    An empty or blank text stays as it is. The translation of a sentence has at most `max_ratio * source tokens +
+    max_extra` tokens, besides those of a prefix and of terms. Threads may share a translator. Sent to another process, it is loaded there
     from its folder.
     """
 
@@ -284,7 +284,7 @@ class Translator(metaclass=_HintsAtOurNames):
     ) -> list[Translation]:
         """What `translate` does, for callers that show the `warning` of each translation themselves."""
         prefixes = one_prefix_each(texts, prefixes, config)
-        self._check_prefixes(texts, prefixes)
+        self._check_prefixes(texts, prefixes, config)
         splitter, translate = self._splitter(config), partial(self.translate_units, config=config)
 
         def translated(texts: Sequence[str], prefixes: Sequence[str]) -> list[Translation]:
@@ -424,7 +424,7 @@ class Translator(metaclass=_HintsAtOurNames):
         `translate_units` translates them.
         """
         prefixes = one_prefix_each(texts, prefixes, config)
-        self._check_prefixes(texts, prefixes)
+        self._check_prefixes(texts, prefixes, config)
         return Units.of(texts, prefixes, self._splitter(config))
 
     def translate_units(
@@ -570,12 +570,12 @@ class Translator(metaclass=_HintsAtOurNames):
             alignment = [(source, target) for source, target in alignment if target < words]
         return Translation(candidate.text, hypothesis.score, hypothesis.log_prob, pieces, alignment)
 
-    def _check_prefixes(self, texts: Sequence[str], prefixes: Sequence[str]) -> None:
+    def _check_prefixes(self, texts: Sequence[str], prefixes: Sequence[str], config: DecodingConfig) -> None:
         """Raises `UsageError` for a prefix longer than any translation: each token of it costs a step of the search."""
         for text, prefix in zip(texts, prefixes, strict=True):
             if len(prefix) < SHORT_PREFIX:
                 continue
-            most = length_limit(self._source_ids(text))
+            most = length_limit(self._source_ids(text), config.max_ratio, config.max_extra)
             if (tokens := len(self.target_tokenizer.encode(prefix))) > most:
                 raise UsageError(
                     f"The prefix has {tokens:,} tokens, but a translation of this text has at most {most:,}; give a "

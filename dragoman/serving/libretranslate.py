@@ -41,9 +41,11 @@ LONGEST_AUTHOR = 100
 """Characters of the name that is kept with a suggested translation."""
 LINES_AT_ONCE = 500
 """Lines of an exported translation memory that are sent at once."""
-OPTIONS = DecodingConfig.model_fields.keys() - {"n_best", "mbr", "max_source_length", "max_tokens"}
-"""Fields of `DecodingConfig` that a request may set: all but those that bound memory or take many times the time, and
+WITHHELD = {"n_best", "mbr", "max_source_length", "max_ratio", "max_extra", "max_tokens"}
+"""Fields of `DecodingConfig` that a request may not set: those that bound memory or take many times the time, and
 `n_best`, for which a request gives `alternatives`."""
+OPTIONS = DecodingConfig.model_fields.keys() - WITHHELD
+"""Fields of `DecodingConfig` that a request may set."""
 OF_DOCUMENTS = ("confidence", "checks", "only_above", "glossary", "inflect", "forbid")
 """The fields of `DecodingConfig` that a document may come with."""
 TERMS = ("glossary", "forbid")

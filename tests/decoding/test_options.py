@@ -66,6 +66,15 @@ def test_an_option_takes_the_place_of_what_contradicts_it_in_the_search_of_a_mod
         agreeing.with_options({"mbr": 8, "sample": True})
 
 
+@pytest.mark.parametrize(("ratio", "extra"), [(2.0, 20), (1.0, 50), (0.5, 0), (0.0, 3)])
+def test_a_translation_that_does_not_end_has_as_many_tokens_as_it_may(
+    endless: Translator, ratio: float, extra: int
+) -> None:
+    (found,) = endless.translate([TEXTS[3]], split=False, max_copies=0, beam_size=2, max_ratio=ratio, max_extra=extra)
+    length = len(endless.source_tokenizer.encode(TEXTS[3]))
+    assert len(found.tokens) == max(1, int(ratio * length) + extra)
+
+
 # ---- alternatives ----------------------------------------------------------------------------
 
 

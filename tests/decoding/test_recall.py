@@ -87,7 +87,7 @@ def test_translations_are_those_of_the_source_with_its_hint(folder: Path, memory
             (log_probs,) = translator._work.score([(source, best.tokens)])
             ours = log_probs if best.finished else log_probs[:-1]
             assert (sum(ours) == pytest.approx(best.log_prob, abs=1e-4)) == is_that
-        assert translator._work._most_tokens(sentence) == 2 * len(sentence.source) + 20
+        assert translator._work._most_tokens(sentence, DecodingConfig()) == 2 * len(sentence.source) + 20
 
 
 def test_sentences_of_a_text_are_looked_up_one_by_one(folder: Path, memory: Path) -> None:
