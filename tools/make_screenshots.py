@@ -6,6 +6,7 @@ Trains the demo (three minutes). Needs Linux or macOS, the extra `docs`, and Chr
 (`apt-get install chromium`). The pictures are in docs/screenshots/.
 """
 
+import base64
 import os
 import pty
 import re
@@ -36,7 +37,7 @@ WORDS = re.compile(r"\S+(?: \S+)*")  # browsers make one space of several
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SENTENCE = "The little girl does not like the old green umbrella."
 COLUMNS, ROWS = 110, 80
-PLAYED, HELD = 14, 6  # seconds that the session takes in the picture, and that its end stays
+PLAYED, HELD, LOOKED = 14, 4, 6  # seconds that the session takes in the picture, that its end stays, and the page of it
 CELL, LINE, TITLE_BAR, MARGIN = 8.4, 19, 30, 18  # pixels: width of a character, heights, space around the text
 FONTS = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 # The terminal has a background of its own, so the picture is legible on light and dark pages alike.
@@ -113,8 +114,9 @@ def environment() -> dict[str, str]:
 # --- the terminal ----------------------------------------------------------------------------------
 
 
-def drawn(recording: Recording, title: str) -> str:
-    """The session as SVG, which shows each line when it came, `PLAYED` seconds for all. Loads no font, runs no script.
+def drawn(recording: Recording, title: str, page: Path) -> str:
+    """The session as SVG, which shows each line when it came, `PLAYED` seconds for all, and at the end the upper part
+    of an HTML page. Loads no font, runs no script.
 
     Whoever asks for less motion sees the last screen.
     """
@@ -122,21 +124,27 @@ def drawn(recording: Recording, title: str) -> str:
     used = [row for row in range(screen.lines) if screen.display[row].strip()]
     width = round(max(len(line.rstrip()) for line in screen.display) * CELL + 2 * MARGIN)
     height = (used[-1] + 1) * LINE + TITLE_BAR + MARGIN
+    whole = PLAYED + HELD + LOOKED
+    opened = 100 * (PLAYED + HELD) / whole
+    picture = base64.b64encode(photographed(page, width, height - TITLE_BAR, scale=1.0)).decode()
     buttons = "".join(f'<circle cx="{18 + 20 * n}" cy="{TITLE_BAR / 2:g}" r="5.5" fill="#626b78"/>' for n in range(3))
     lines = "\n".join(_line(screen, row) for row in used)
-    last, shown = max(recording.seconds), PLAYED / (PLAYED + HELD)
+    last, shown = max(recording.seconds), PLAYED / whole
     moments = {row: 100 * shown * recording.seconds[row] / last for row in used}
     frames = "\n".join(
         f"@keyframes l{row}{{0%,{moment:.2f}%{{opacity:0}}{moment + 0.01:.2f}%,100%{{opacity:1}}}}"
-        f"#l{row}{{animation:l{row} {PLAYED + HELD}s linear infinite}}"
+        f"#l{row}{{animation:l{row} {whole}s linear infinite}}"
         for row, moment in moments.items()
         if moment > 0
     )
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" \
 aria-label="{escape(title)}">
-<style>@media (prefers-reduced-motion: no-preference) {{
+<style>#page{{opacity:0}}
+@media (prefers-reduced-motion: no-preference) {{
 {frames}
+@keyframes page{{0%,{opened:.2f}%{{opacity:0}}{opened + 0.5:.2f}%,100%{{opacity:1}}}}
+#page{{animation:page {whole}s linear infinite}}
 }}</style>
 <rect width="{width}" height="{height}" rx="9" fill="{BACKGROUND}"/>
 <rect width="{width}" height="{TITLE_BAR}" rx="9" fill="#2a303b"/>
@@ -144,6 +152,7 @@ aria-label="{escape(title)}">
 <g transform="translate({MARGIN} {TITLE_BAR + 6})" fill="{FOREGROUND}" font-size="14" font-family="{FONTS}">
 {lines}
 </g>
+<image id="page" y="{TITLE_BAR}" width="{width}" height="{height - TITLE_BAR}" href="data:image/png;base64,{picture}"/>
 </svg>
 """
 
@@ -176,11 +185,11 @@ def browser() -> str:
     )
 
 
-def photographed(page: Path) -> bytes:
-    """The upper part of an HTML page as PNG, in the size that fits twice beside each other into the README."""
+def photographed(page: Path, width: int = 700, height: int = 1340, *, scale: float = 1.25) -> bytes:
+    """The upper part of an HTML page as PNG, by default in a size that fits twice beside each other into the README."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "page.png"
-        size = ["--window-size=700,1340", "--force-device-scale-factor=1.25", "--hide-scrollbars"]
+        size = [f"--window-size={width},{height}", f"--force-device-scale-factor={scale}", "--hide-scrollbars"]
         # Without a sandbox, so that it also runs as root, as in containers; the page is one that we wrote.
         command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile", *size]
         subprocess.run([*command, f"--screenshot={file}", page.resolve().as_uri()], check=True, capture_output=True)
@@ -202,7 +211,8 @@ def main() -> None:
         ]
         recording = Recording.of(commands, folder)
         title = "dragoman demo, translate and inspect in a terminal"
-        (PICTURES / "demo.svg").write_text(drawn(recording, title), encoding="utf-8")
+        moving = drawn(recording, title, folder / "inspection.html")
+        (PICTURES / "demo.svg").write_text(moving, encoding="utf-8")
         (PICTURES / "report.png").write_bytes(photographed(folder / "runs/demo/report.html"))
         (PICTURES / "inspect.png").write_bytes(photographed(folder / "inspection.html"))
     for picture in sorted(PICTURES.iterdir()):

@@ -59,4 +59,5 @@ def test_the_pictures_of_the_first_page_are_small_and_load_nothing():
     assert sum(picture.stat().st_size for picture in pictures) < 300_000
     assert (ROOT / "docs/screenshots/demo.svg").stat().st_size < 100_000
     drawing = (ROOT / "docs/screenshots/demo.svg").read_text(encoding="utf-8")
-    assert not re.search(r"<script|href|url\(|@font-face", drawing)
+    assert not re.search(r"<script|href=\"(?!data:image/png;)|url\(|@font-face", drawing)
+    assert len(re.findall("href", drawing)) == 1, "the page of dragoman inspect"
