@@ -90,7 +90,8 @@ def chosen(names: list[str]) -> Iterator[Path]:
 
 
 if __name__ == "__main__":
-    pages = list(chosen(sys.argv[1:]))
+    # Long pages take longest: begun first, they are not what the others wait for.
+    pages = sorted(chosen(sys.argv[1:]), key=lambda page: page.stat().st_size, reverse=True)
     with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(make, page): page for page in pages}
         for ended in as_completed(running):
