@@ -46,7 +46,6 @@ from dragoman.storage.directory import ArrayDirectory
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.device import machine
 
 HERE = Path(__file__).parent
 FOLDER = HERE / "evidence"
@@ -483,7 +482,6 @@ def multi30k() -> None:
     with Translator.load(RUN) as translator:
         translations = [translation.to_dict() for translation in translator.translate(SENTENCES, n_best=3)]
     found = {
-        "machine": machine(),
         "weights": sum(weight.size for weight in model.weights.values()),
         "layers": [model.config.num_encoder_layers, model.config.num_decoder_layers],
         "width": model.config.d_model,

@@ -23,7 +23,9 @@ PAIRS = options.pairs("SOURCE REFERENCE")
 
 @app.command(
     needs_torch=True,
-    settings=lambda: decoding("beam_size", "length_penalty", "length_offset", "min_ratio", "mbr"),
+    settings=lambda: decoding(
+        "beam_size", "length_penalty", "length_offset", "min_ratio", "max_ratio", "max_extra", "mbr"
+    ),
     epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json\n"
     "dragoman evaluate runs/old runs/new test.tsv\n"
     "dragoman evaluate runs/en-fr test.tsv --outputs another-system.fr",
@@ -115,7 +117,7 @@ def evaluate(
         from dragoman.evaluation.overlap import with_overlap
         from dragoman.evaluation.remarks import with_remarks
         from dragoman.evaluation.scores import score
-        from dragoman.storage.adapter import adapter_path
+        from dragoman.storage.adapter import run_of
         from dragoman.storage.beside import read_sketch
         from dragoman.system.processes import available_workers
         from dragoman.text.characters import without_label
@@ -132,7 +134,8 @@ def evaluate(
                 memory=memory,
             )
             target_language = target or bitexts[0].target_language
-            sketch = read_sketch(adapter_path(adapter).parent if adapter else Path(name))
+            described = run_of(adapter, Path(name)) if adapter else Path(name)
+            sketch = described and read_sketch(described)
             evaluation = with_overlap(evaluation, sketch, same_pairs, model=name, target=target_language)
             languages = source or bitexts[0].source_language, target_language
             evaluations[name] = with_remarks(evaluation, same_pairs, sketch, languages)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Self, TypedDict
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from dragoman.config.section import Section
 from dragoman.errors import Spell
@@ -96,22 +96,35 @@ class DecodingConfig(Section):
 
     def by_beams(self, n_best: int = 1) -> Self:
         """The same search for whole sentences by beams alone: without drawing, diversity and choosing by agreement."""
-        return self.alone(sample=False, diversity=0.0, mbr=0, n_best=n_best)
+        usual = {name: type(self).model_fields[name].default for name in (*DRAWING, "diversity", "mbr")}
+        return self.alone(n_best=n_best, **usual)
 
     def with_options(self, options: Mapping[str, Any], *, spell: Spell = "`{}`".format) -> Self:
         """This search with other `options`. Raises `UsageError` if they make no sense."""
         return self.validate(self.fields_beside(options) | {**options}, spell=spell)
 
     def fields_beside(self, options: Mapping[str, Any], *, without: Collection[str] = ()) -> dict[str, Any]:
-        """The fields that are set, but for those `without` which is asked, and those that `options` contradict: drawing
-        and diversity by choosing by agreement, and the reverse.
+        """The fields that are set. Left out are those in `without`, and those that `options` contradict: drawing,
+        diversity and choosing by agreement exclude each other, and the last two are of several translations.
         """
-        contradicted = [*without]
-        if options.get("mbr"):
-            contradicted += [*DRAWING, "diversity"]
-        if options.get("sample") or options.get("diversity"):
-            contradicted.append("mbr")
-        return self.model_dump(exclude_unset=True, exclude={*contradicted})
+        left_out = {*without}
+        draws, diversity, mbr, n_best = (self._in(options, name) for name in ("sample", "diversity", "mbr", "n_best"))
+        if mbr or diversity or draws is False:
+            left_out |= {*DRAWING, "n_best"} if self.sample else {*DRAWING}
+        if mbr or draws or n_best == 1:
+            left_out.add("diversity")
+        if draws or diversity:
+            left_out.add("mbr")
+        return self.model_dump(exclude_unset=True, exclude=left_out)
+
+    @classmethod
+    def _in(cls, options: Mapping[str, Any], name: str) -> Any:
+        """The value of an option, which may be a text as commands and forms have it; None if it is absent or wrong."""
+        kind: Any = cls.model_fields[name].annotation
+        try:
+            return TypeAdapter(kind).validate_python(options.get(name))
+        except ValidationError:
+            return None
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:

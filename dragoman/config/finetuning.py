@@ -9,6 +9,7 @@ from dragoman.config.section import Section
 from dragoman.errors import shown
 
 NEW_LANGUAGE = re.compile(r"[A-Za-z0-9_-]+(:like=[A-Za-z0-9_-]+)?")
+"""A code, and perhaps that of a language which is like it."""
 Part = Literal["embeddings", "encoder", "decoder"]
 
 

@@ -82,7 +82,7 @@ class Bitext:
         )
 
     def cleaned(self, rules: CleaningConfig | None = None, *, held_out: Iterable["Bitext"] = ()) -> "CleanedBitext":
-        """The pairs in NFC without surrounding whitespace, but for those that cannot, or by `rules` may not, be used.
+        """The pairs in NFC without surrounding whitespace, less those that cannot be used or that `rules` exclude.
 
         Dropped and counted are pairs with an empty side, those that break the rules, and pairs whose source sentence
         is also in one of `held_out`, which are read once, now.

@@ -33,7 +33,7 @@ from dragoman.decoding.windows import WINDOW, check_window, in_growing_windows, 
 from dragoman.engine.confidence import SIGNS, ConfidenceModel
 from dragoman.engine.shapes import Float
 from dragoman.errors import SentenceCut, UsageError, command_line
-from dragoman.storage.adapter import adapter_path
+from dragoman.storage.adapter import run_of
 from dragoman.storage.beside import read_confidence, read_sketch
 from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
@@ -95,8 +95,8 @@ class Translator(metaclass=_HintsAtOurNames):
         print(translator.translate(["The red house is old."])[0].text)
 
     An empty or blank text stays as it is. The translation of a sentence has at most `max_ratio * source tokens +
-    max_extra` tokens, besides those of a prefix and of terms. Threads may share a translator. Sent to another process, it is loaded there
-    from its folder.
+    max_extra` tokens, besides those of a prefix and of terms. Threads may share a translator. Sent to another process,
+    it is loaded there from its folder.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Translator(metaclass=_HintsAtOurNames):
         loaded = load_ensemble([Path(path), *others], _loader(name), languages=languages, adapter=changes)
         translator = cls(loaded[0], ensemble=loaded[1:], precision=precision, workers=workers)
         translator.path = Path(path)
-        translator._described = translator.path if changes is None else adapter_path(changes).parent
+        translator._described = translator.path if changes is None else run_of(changes, translator.path)
         translator._loading = {
             "device": device,
             "precision": precision,
@@ -185,10 +185,10 @@ class Translator(metaclass=_HintsAtOurNames):
             "adapter": adapter,
         }
         if memory is not None:
-            translator.remember(Path(memory))
+            translator.remember(memory)
         return translator
 
-    def remember(self, memory: Path) -> None:
+    def remember(self, memory: File) -> None:
         """Look texts up in a translation memory from now on, until the translator is closed.
 
         Raises `DataError` if the file is none, and `UsageError` if it has no entries in the languages of the model, or
@@ -196,8 +196,11 @@ class Translator(metaclass=_HintsAtOurNames):
         """
         if self.directions and not self.languages[1]:
             raise UsageError(several_targets(self.directions))
-        self.recall = recall_of(memory, self.languages)
+        if self.recall:
+            self.recall.close()
+        self.recall = recall_of(Path(memory), self.languages)
         self._limits.callback(self.recall.close)
+        self._loading["memory"] = memory
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
@@ -551,7 +554,12 @@ class Translator(metaclass=_HintsAtOurNames):
         """The confidence model of the folder. Raises `UsageError` if it has none."""
         confidence = read_confidence(self._described) if self._described else None
         if confidence is None:
-            path = self._described or self.path
+            path, adapter = self._described or self.path, self._loading.get("adapter")
+            if adapter and not self._described:
+                raise UsageError(
+                    f"Nothing beside {adapter} says how far its translations can be trusted; give the folder of the "
+                    "run that wrote it."
+                )
             raise UsageError(
                 f"{path or 'This model'} has no calibrated confidence; calibrate it on pairs that it was not "
                 f"trained on: {command_line('calibrate', path or 'MODEL', 'PAIRS')}"

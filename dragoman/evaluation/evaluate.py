@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.ensemble import load_ensemble
+from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.memory import BandScore, score_by_bands
@@ -131,9 +132,12 @@ def evaluate_pairs(
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     with ExitStack() as opened:
         translator = opened.enter_context(Translator(first, ensemble=others, precision=precision, workers=workers))
-        without_memory = translator.translate(sources, search.alone()) if memory else []
+        without_memory: list[Translation] = []
         if memory:
             translator.remember(memory)
+            recall, translator.recall = translator.recall, None
+            without_memory = translator.translate(sources, search.alone())
+            translator.recall = recall
         started = time.perf_counter()
         translated = translator.translate(sources, search.alone())
         translations = [translation.text for translation in translated]

@@ -466,11 +466,13 @@ def _summary_of_training(situation: Situation) -> list[str]:
     epochs = f", about {float(f'{situation.epochs:.2g}'):,g} epochs" if math.isfinite(situation.epochs) else ""
     r_drop = f"R-Drop {training.r_drop:g}, " if training.r_drop else ""
     typos = f"typos in {training.typos:.0%} of the sources, " if training.typos else ""
+    fuzzy = f"similar translations behind {training.fuzzy:.0%} of the sources, " if training.fuzzy else ""
+    terms = f"terms behind {training.terms:.0%} of the sources, " if training.terms else ""
     lora = situation.config.finetune.lora
     optimizer = f"LoRA of rank {lora}" if lora else training.optimizer.capitalize()
     return [
         f"For {length}{pace}{epochs}: dropout {situation.architecture.dropout:g}, "
-        f"{r_drop}label smoothing {training.label_smoothing:g}, {typos}"
+        f"{r_drop}label smoothing {training.label_smoothing:g}, {typos}{fuzzy}{terms}"
         f"batches of {training.max_tokens:,} target tokens.",
         f"{optimizer} with a learning rate of {training.learning_rate:.2g}, "
         f"{SCHEDULE_WORDS[training.schedule].format(decay=training.decay)}.",

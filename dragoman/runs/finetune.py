@@ -50,17 +50,17 @@ def adopt_base_model(config: RunConfig) -> None:
         known = load_tokenizer(path / base_config[TOKENIZERS[0]]).hints
         _teach_known_hints(known, config.training)
         _refuse_unknown_hints(path, known, config.training)
-    of_base = decoding_defaults(path).model_dump(exclude_unset=True)
-    of_base.pop("min_ratio", None)  # which follows from the pairs, too
-    if not config.finetune.adapts:  # lengths are others in the tokens of another vocabulary
-        of_base.pop("max_source_length", None)
-    search = of_base | config.decoding.model_dump(exclude_unset=True)
-    config.decoding = DecodingConfig.validate(search)
+    # The shortest length follows from the pairs, too; all lengths are others in the tokens of another vocabulary.
+    lengths = ("min_ratio",) if config.finetune.adapts else ("min_ratio", "max_source_length", "max_ratio", "max_extra")
+    own = config.decoding.model_dump(exclude_unset=True)
+    config.decoding = DecodingConfig.validate(decoding_defaults(path).fields_beside(own, without=lengths) | own)
     RunConfig.validate(config.model_dump(mode="json"))
 
 
 def _teach_known_hints(known: Collection[str], training: TrainingConfig) -> None:
-    """Go on with the hints that the base model reads, unless somebody says otherwise: it would forget to use them."""
+    """Go on with the hints that the base model reads, unless the settings say otherwise; without them, the model would
+    forget how to use hints.
+    """
     if training.joined:
         return
     for name, (hint, share) in HINTS.items():

@@ -310,7 +310,7 @@ def signal_number(stop: KeyboardInterrupt) -> int:
 
 def _shortest(directory: RunDirectory, config: RunConfig, data: PreparedData) -> float | None:
     """The least number of target tokens for each source token: a share of the usual one, or that of the base model if
-    it is lower. None for a model of several target languages, each of which has a usual number of its own.
+    it is lower. None for a model of several languages, each of which has a usual number of its own.
     """
     if data.about.directions or data.source_tokenizer.targets or data.target_tokenizer.languages:
         return None
@@ -388,8 +388,8 @@ def freeze(model: Transformer, finetune: FinetuneConfig) -> None:
             "embeddings",
             "projection",
         )
-        is_learnt = not finetune.lora or id(parameter) in matrices or has_new_rows
-        parameter.requires_grad_(is_learnt and part not in finetune.freeze)
+        is_learned = not finetune.lora or id(parameter) in matrices or has_new_rows
+        parameter.requires_grad_(is_learned and part not in finetune.freeze)
 
 
 def _fit(

@@ -157,8 +157,8 @@ class _DocumentRequest:
                 if self.cancelled:
                     self.future.cancel()
                 return self.future.result()
-            except QueueFull:
-                time.sleep(min(seconds_left, AGAIN))
+            except QueueFull as full:
+                time.sleep(min(seconds_left, max(AGAIN, full.seconds)))
 
     def cancel(self) -> None:
         """Submit no more texts, and let those that wait leave the queue."""

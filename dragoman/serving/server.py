@@ -420,7 +420,8 @@ class Server:
         n_best = 1 if request.reader else request.alternatives + 1
         own = translator.decoding
         own_terms = {"glossary": own.glossary, "forbid": own.forbid}  # which may be many
-        options = own.fields_beside(request.options, without=own_terms) | {"n_best": 1} | request.options
+        beside = own.fields_beside(request.options | {"n_best": n_best}, without=own_terms.keys())
+        options = beside | {"n_best": 1} | request.options
         options |= _with_terms_of(translator, request)
         diversity = options.pop("diversity", 0.0)
         try:

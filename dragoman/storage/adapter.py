@@ -40,6 +40,15 @@ def adapter_path(path: Path) -> Path:
     return path / ADAPTER if os.path.isdir(path) else path
 
 
+def run_of(adapter: Path, model: Path) -> Path | None:
+    """The folder of the run that wrote an adapter for a model, with its confidence and its sketch; None for a file that
+    lies anywhere else, such as beside the model.
+    """
+    folder = adapter_path(adapter).parent
+    is_run = os.path.isfile(folder / "config.json") and not os.path.samefile(folder, model)
+    return folder if is_run else None
+
+
 def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int) -> None:
     """Write what turns `base` into `adapted`.
 

@@ -15,21 +15,22 @@ SHORT = 5
 """Letters of words of which one letter says much: "vert" and "vers", "Bank" and "Band"."""
 LONGEST_ENDING = 2
 """Letters of endings that replace each other and begin with consonants, such as those of "macht" and "machen"."""
-VOWELS = frozenset("aeiouyæœøаеиоуыэюяіαεηιουω")
+VOWELS = frozenset("aeiouyæœøıаеиоуыэюяієαεηιουω")
 
 
 def are_forms(one: str, other: str) -> bool:
     """Whether two words may be forms of one word. Case does not matter; acronyms have no other forms.
 
-    Diacritics may change with an ending ("Hand", "Hände"), but tell words without one apart ("schon", "schön"), save
-    for nouns with a capital letter ("Mutter", "Mütter"). One word is the other with an ending; or both have endings
-    that begin with vowels ("gato", "gata", "rotes", "roten"), or short ones in words that are not `SHORT`.
+    Diacritics may change with an ending ("Hand", "Hände"), or on the last letter ("szkoła", "szkołą"), but inside they
+    tell words apart ("schon", "schön"), save for nouns with a capital letter ("Mutter", "Mütter"). One word is the
+    other with an ending; or both have endings that begin with vowels ("gato", "gata", "rotes", "roten"), or short ones
+    in words that are not `SHORT`.
     """
     if one != other and (_is_acronym(one) or _is_acronym(other)):
         return False
     bare, other_bare = _bare(one), _bare(other)
     if bare == other_bare:
-        return one.casefold() == other.casefold() or (one[:1].isupper() and other[:1].isupper())
+        return _same_but_for_the_last_letter(one, other) or (one[:1].isupper() and other[:1].isupper())
     longest = max(len(bare), len(other_bare))
     common = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(bare, other_bare, strict=False)))
     if common < max(FEWEST_COMMON, LEAST_COMMON * longest):
@@ -40,6 +41,17 @@ def are_forms(one: str, other: str) -> bool:
     if not all(endings) or all(ending[0] in VOWELS for ending in endings):
         return True
     return longest > SHORT and max(map(len, endings)) <= LONGEST_ENDING
+
+
+def _same_but_for_the_last_letter(one: str, other: str) -> bool:
+    """Whether words that are the same without diacritics are so with them, too, but for those of their last letters.
+
+    The points of scripts without capitals, such as Arabic, and those of ё need not be written.
+    """
+    if one.upper() == one.lower():
+        return True
+    one, other = (unicodedata.normalize("NFC", word.casefold()).replace("ё", "е") for word in (one, other))
+    return one[:-1] == other[:-1]
 
 
 def _is_acronym(word: str) -> bool:
@@ -54,10 +66,8 @@ def _bare(word: str) -> str:
 
 
 def count_forms(term: str, text: str) -> int:
-    """How often a text has the words of a term, each in any of its forms; 0 if the term has other signs than words."""
+    """How often a text has the words of a term, each in any of its forms, and its marks."""
     wanted, words = WORD.findall(term), WORD.findall(text)
-    if wanted != term.split():
-        return 0
     count = position = 0
     while wanted and position + len(wanted) <= len(words):
         is_there = all(map(are_forms, wanted, words[position:]))

@@ -31,13 +31,13 @@ LINES = [source for source, _ in PAIRS[:3]]
 
 
 @cache
-def learnt_tokenizer() -> Tokenizer:
+def learned_tokenizer() -> Tokenizer:
     return Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=307)
 
 
 def save_model(path: Path, *, seed: int = 5, **own: object) -> Path:
     """A random model with translations of several lengths."""
-    tokenizer = learnt_tokenizer()
+    tokenizer = learned_tokenizer()
     size = tokenizer.vocab_size
     torch.manual_seed(seed)
     options = {"d_model": 24, "num_heads": 3, "d_ff": 31, "source_vocab_size": size, "target_vocab_size": size}

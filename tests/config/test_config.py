@@ -280,6 +280,8 @@ def test_the_paper_recipes_hold_the_numbers_of_the_paper():
     training, decoding = base.training, base.decoding
     assert (training.betas, training.eps, training.warmup) == ((0.9, 0.98), 1e-9, 4000)
     assert (training.label_smoothing, training.max_steps, decoding.beam_size) == (0.1, 100_000, 4)
+    assert (decoding.length_penalty, decoding.length_offset) == (0.6, 5)
+    assert (decoding.max_ratio, decoding.max_extra) == (1, 50)
     assert training.learning_rate == pytest.approx((512 * 4000) ** -0.5, rel=0.01)
     assert 22_000 < training.max_tokens * training.accumulate < 28_000
     assert base.transformer(37_000, 37_000).norm_order == "post"

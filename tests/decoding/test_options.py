@@ -62,6 +62,16 @@ def test_an_option_takes_the_place_of_what_contradicts_it_in_the_search_of_a_mod
     assert agreeing.by_beams(3) == DecodingConfig(beam_size=4, n_best=3, split=False)
     drawing = DecodingConfig(sample=True, top_k=5, beam_size=4)
     assert drawing.with_options({"mbr": 8}) == DecodingConfig(mbr=8, beam_size=4)
+    assert drawing.with_options({"sample": False}) == DecodingConfig(beam_size=4)
+    assert DecodingConfig(sample=True, n_best=8).with_options({"mbr": 8}) == DecodingConfig(mbr=8)
+    diverse = DecodingConfig(diversity=1.0, n_best=2, beam_size=4)
+    assert diverse.with_options({"sample": True}) == DecodingConfig(sample=True, n_best=2, beam_size=4)
+    assert diverse.with_options({"n_best": 1}) == DecodingConfig(beam_size=4)
+    assert drawing.by_beams().with_options({"beam_size": 2}).beam_size == 2
+    for off in ("0", 0, "false", False):  # commands and forms have texts
+        name = "sample" if off in ("false", False) and off != 0 else "diversity"
+        assert agreeing.with_options({name: off}).mbr == 24
+    assert drawing.with_options({"mbr": "0"}).sample
     with pytest.raises(UsageError, match="leave out `sample`"):
         agreeing.with_options({"mbr": 8, "sample": True})
 

@@ -29,12 +29,12 @@ def some_slow(names: Iterable[str], *, quick: Container[str]) -> list[Any]:
 
 def pieces(folder: Path, name: str, texts: list[str], size: int, **options: Any) -> Path:
     """A SentencePiece model in `folder`."""
-    (folder / f"{name}.model").write_bytes(_learnt_pieces(tuple(texts), size, tuple(options.items())))
+    (folder / f"{name}.model").write_bytes(_learned_pieces(tuple(texts), size, tuple(options.items())))
     return folder / f"{name}.model"
 
 
 @cache
-def _learnt_pieces(texts: tuple[str, ...], size: int, options: tuple[tuple[str, Any], ...]) -> bytes:
+def _learned_pieces(texts: tuple[str, ...], size: int, options: tuple[tuple[str, Any], ...]) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=model, vocab_size=size, hard_vocab_limit=False,

@@ -56,8 +56,6 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
     assert after.source_tokenizer.to_json() == before.source_tokenizer.to_json()
     assert after.style == before.style
     assert after.model.config.to_dict() == before.model.config.to_dict() | {"dropout": 0.3}
-    own = config.decoding.min_ratio
-    assert 0 < (own or 0) <= before.decoding.min_ratio
     assert (tmp_path / "run/run/base/model.safetensors").read_bytes() == (base / "model.safetensors").read_bytes()
     assert evaluation.finetuning.keys() == {"own before", "own after"}
     assert evaluation.finetuning["own after"]["bleu"] == evaluation.scores["bleu"].value
@@ -67,6 +65,21 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
     assert "trained on from model with Dragoman" in card
     assert str(base.parent) not in card + (tmp_path / "run/report.html").read_text()
     assert "| own | " in card
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("of_base", "setting", "expected"),
+    [(0.1, None, 0.1), (9.0, None, "own"), (0.0, None, 0.0), (9.0, "decoding.min_ratio=0.25", 0.25)],
+)
+def test_no_translation_has_to_be_longer_than_either_kind_of_pairs_says(base, tmp_path, of_base, setting, expected):
+    directory = ModelDirectory.load(base)
+    directory.decoding = directory.decoding.model_copy(update={"min_ratio": of_base})
+    directory.save(tmp_path / "base")
+    settings = [setting] if setting else []
+    finetune(tmp_path / "base", tmp_path / "run", "training.max_steps=1", *settings)
+    found = ModelDirectory.load(tmp_path / "run").decoding.min_ratio
+    assert found == expected if expected != "own" else 0.1 < found < 9.0
 
 
 @pytest.mark.slow

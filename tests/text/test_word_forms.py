@@ -26,6 +26,12 @@ from dragoman.text.word_forms import are_forms, count_forms
         ("canción", "canciones"),
         ("übersetzte", "übersetzen"),
         ("macht", "machen"),
+        ("szkoła", "szkołą"),
+        ("casă", "casa"),
+        ("māja", "mājā"),
+        ("счёт", "счет"),
+        ("самолёт", "самолета"),
+        ("كتاب", "كِتَاب"),
     ],
 )
 def test_forms_begin_alike(one: str, other: str) -> None:
@@ -62,3 +68,5 @@ def test_terms_are_counted_in_any_form_without_overlap() -> None:
     assert count_forms("猫", "我的猫看见猫") == 2
     assert count_forms("", "a b") == 0
     assert count_forms("C++", "In C oder in c") == 0  # which would be another word
+    assert count_forms("E-Mail", "zwei E-Mails") == 1
+    assert count_forms("école d'été", "les écoles d'été") == 1

@@ -67,7 +67,7 @@ def test_the_steps_are_those_of_adam_on_the_two_thin_matrices() -> None:
     torch.testing.assert_close(ours(x), theirs(x), atol=2e-6, rtol=1e-5)
 
 
-def test_only_matrices_are_learnt_and_embeddings_of_a_new_vocabulary() -> None:
+def test_only_matrices_are_learned_and_embeddings_of_a_new_vocabulary() -> None:
     model = build()
     freeze(model, FinetuneConfig(model="base", lora=2))
     matrices = {id(linear.weight) for linear in linear_maps(model)}

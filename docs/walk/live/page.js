@@ -229,10 +229,10 @@ const KEYS = {
   End: () => move(search.steps.length),
   " ": play,
 };
-document.addEventListener("keydown", (event) => {
+find("search").addEventListener("keydown", (event) => {
   const { tagName } = event.target;
-  // What has keys of its own keeps them: the text, the slider, and a button its space bar.
-  if (tagName === "TEXTAREA" || tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  // What has keys of its own keeps them: the slider, and a button its space bar.
+  if (tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
   if (event.key === " " && tagName === "BUTTON") return;
   if (!KEYS[event.key] || !search) return;
   event.preventDefault();

@@ -48,6 +48,8 @@ def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
         target_begin=[target.spelled(id_) for id_ in target.begin_ids],
         beam_size=search.beam_size,
         length_penalty=search.length_penalty,
+        max_ratio=f"{search.max_ratio:g}",
+        max_extra=search.max_extra,
         special=target.special_ids,
         layers=config.num_decoder_layers,
         heads=config.num_heads,

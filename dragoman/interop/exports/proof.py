@@ -88,8 +88,9 @@ def search_with(
 
 def translation_limit(directory: Directory, source: Sequence[int | str]) -> int:
     """Most tokens of a translation of `source`, by the rule of Dragoman's search and the positions that are written."""
-    begin_ids = directory.target_tokenizer.begin_ids
-    return min(length_limit(source) + len(begin_ids), position_limit(directory))
+    begin_ids, search = directory.target_tokenizer.begin_ids, directory.decoding
+    most = length_limit(source, search.max_ratio, search.max_extra)
+    return min(most + len(begin_ids), position_limit(directory))
 
 
 def position_limit(directory: Directory) -> int:

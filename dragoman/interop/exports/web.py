@@ -61,6 +61,8 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
         "eos_id": config.eos_id,
         "beam_size": search.beam_size,
         "length_penalty": search.length_penalty,
+        "max_ratio": search.max_ratio,
+        "max_extra": search.max_extra,
         "aligned_token": config.aligned_token,
         "max_length": config.max_length or LONGEST,
         "forced": directory.target_tokenizer.begin_ids,

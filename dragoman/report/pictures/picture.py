@@ -64,7 +64,7 @@ class Picture(Figure):
 
 def _matrices_of(axes: Axes) -> list[Any]:
     """Images, and matrices that are drawn as squares."""
-    return [*axes.get_images(), *(found for found in axes.collections if isinstance(found, QuadMesh))]
+    return [*axes.get_images(), *(squares for squares in axes.collections if isinstance(squares, QuadMesh))]
 
 
 def _some(numbers: Any) -> list[float]:

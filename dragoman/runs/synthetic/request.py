@@ -84,14 +84,7 @@ class SyntheticRunRequest:
         config = self.load_config()
         if config.finetune.model:
             raise UsageError("Models make pairs for new models, not for one that is gone on from; leave that out.")
-        if config.training.joined:
-            raise UsageError("Pairs that models make are not joined; leave out training.joined.")
         if self.options.get("soft_targets"):
-            if config.training.has_hints:
-                raise UsageError(
-                    "training.fuzzy and training.terms need tokens in the vocabulary, and that is the teacher's with "
-                    "--soft-targets; leave these out, or --soft-targets."
-                )
             # A recipe, such as edge, may have these for students with a vocabulary of their own; the user may not.
             set_by_user = self.settings.get("tokenizer", {}).keys()
             kept = {"shared", "placeholders", "symbols", "vocab_size"} - set_by_user
@@ -103,6 +96,13 @@ class SyntheticRunRequest:
         config = build_config_with_pairs(self.paths, self.recipe, self.settings)
         if config.training.soft_targets and not self.options.get("soft_targets"):
             raise UsageError(NO_TEACHER)
+        if config.training.joined:
+            raise UsageError("Pairs that models make are not joined; leave out training.joined.")
+        if config.training.has_hints and self.options.get("soft_targets"):
+            raise UsageError(
+                "training.fuzzy and training.terms need tokens in the vocabulary, and that is the teacher's with "
+                "--soft-targets; leave these out, or --soft-targets."
+            )
         return config
 
     def with_changes(self, path: Path, settings: Settings) -> Self:

@@ -45,7 +45,7 @@ def held_out(run: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
+def test_tagged_pairs_are_learned_beside_the_real_ones(folder, dragoman):
     code, _, err = dragoman(*command("run", "--ratio", "0.5", f"training.mirror={(folder / 'copy').as_uri()}"))
     assert code == 0, err
     config = json.loads(Path("copy/config.json").read_text())
@@ -66,7 +66,7 @@ def test_tagged_pairs_are_learnt_beside_the_real_ones(folder, dragoman):
 
 
 @pytest.mark.slow
-def test_no_target_of_a_held_out_pair_is_learnt(folder, dragoman):
+def test_no_target_of_a_held_out_pair_is_learned(folder, dragoman):
     given, whole = [word for word in command("run", "--ratio", "3") if word != "--quiet"], Path("news.fr").read_bytes()
     for content, words in ((whole + b"\xe9t\xe9\n", "not valid UTF-8"), (b"\n", "give others")):
         Path("news.fr").write_bytes(content)

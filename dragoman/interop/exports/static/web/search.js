@@ -75,7 +75,8 @@ export class Model {
 // The translations of source ids, best first: { tokens, score, finished, attention }, `attention` a row for each token.
 export async function search(model, source, { beamSize = model.config.beam_size } = {}) {
   const { eos_id: eos, bos_id: bos, forced, never, length_penalty: penalty } = model.config;
-  const limit = Math.min(2 * source.length + 20 + forced.length, model.config.max_length);
+  const most = Math.max(1, Math.trunc(model.config.max_ratio * source.length) + model.config.max_extra);
+  const limit = Math.min(most + forced.length, model.config.max_length);
   const length = source.length + 1;
   const state = await model.encode([...source, eos]);
   const ended = [];
