@@ -1,8 +1,9 @@
 """Texts of all clients are batched; everybody gets their own, in time or not at all."""
 
 import threading
+import time
 from collections import deque
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError
+from dragoman.serving.background import _DocumentRequest
 from dragoman.serving.queue import BATCH, FEW, DeadlinePassed, QueueFull, TranslationQueue
 from dragoman.text.tokenizers.tokenizer import EOS_ID
 from tests.report.models import small_model
@@ -183,6 +185,30 @@ def test_more_units_that_are_translated_alone_than_there_is_time_for_are_refused
     assert texts_of(last) == [text.upper()]
     assert texts_of(waiting[0]) == [text.upper()]
     wait_until(lambda: queue.tokens == 0)
+
+
+def test_a_document_waits_while_the_queue_is_full(monkeypatch):
+    """It is told so at once, or when its texts are split; it comes again as late as it is told to."""
+    full, later = Future(), Future()
+    full.set_exception(QueueFull(3))
+    later.set_result(["translated"])
+    outcomes = deque([QueueFull(7), full, later])
+
+    class Full:
+        def submit(self, *_, **__):
+            outcome = outcomes.popleft()
+            if isinstance(outcome, QueueFull):
+                raise outcome
+            return outcome
+
+    slept = []
+    monkeypatch.setattr("dragoman.serving.background.time.sleep", slept.append)
+    request = _DocumentRequest(Full(), Words(), PLAIN, time.monotonic() + 60, None)
+    assert request.translate(["a"]) == ["translated"]
+    assert slept == [7, 3]
+    request.cancel()
+    with pytest.raises(DeadlinePassed):
+        request.translate(["a"])
 
 
 def test_short_texts_come_before_long_ones_every_second_time(queue):

@@ -1,6 +1,7 @@
 """Adapters: low-rank changes of a model in a file of their own."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from dragoman.storage.adapter import (
     adapter_path,
     check_adapter,
     identity,
+    run_of,
     with_adapter,
     write_adapter,
 )
@@ -122,3 +124,15 @@ def test_weights_that_are_no_adapter_are_refused_by_their_header(base, tmp_path)
 def test_a_run_stands_for_its_adapter(tmp_path):
     assert adapter_path(tmp_path) == tmp_path / ADAPTER
     assert adapter_path(tmp_path / "law.safetensors") == tmp_path / "law.safetensors"
+
+
+def test_only_the_run_that_wrote_an_adapter_describes_it(tmp_path: Path) -> None:
+    model, run, elsewhere = (tmp_path / name for name in ("model", "run", "elsewhere"))
+    for folder in (model, run, elsewhere):
+        folder.mkdir()
+        (folder / ADAPTER).touch()
+    for folder in (model, run):
+        (folder / "config.json").touch()
+    assert run_of(run, model) == run_of(run / ADAPTER, model) == run
+    assert run_of(model / ADAPTER, model) is None
+    assert run_of(elsewhere / ADAPTER, model) is None
