@@ -1,6 +1,7 @@
 """The section `decoding`: how translations are searched for."""
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any, Self, TypedDict
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -120,11 +121,17 @@ class DecodingConfig(Section):
     @classmethod
     def _in(cls, options: Mapping[str, Any], name: str) -> Any:
         """The value of an option, which may be a text as commands and forms have it; None if it is absent or wrong."""
-        kind: Any = cls.model_fields[name].annotation
         try:
-            return TypeAdapter(kind).validate_python(options.get(name))
+            return cls._reader(name).validate_python(options.get(name))
         except ValidationError:
             return None
+
+    @classmethod
+    @cache
+    def _reader(cls, name: str) -> TypeAdapter[Any]:
+        """Reads the values of a field."""
+        kind: Any = cls.model_fields[name].annotation
+        return TypeAdapter(kind)
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
