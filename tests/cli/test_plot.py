@@ -80,14 +80,15 @@ def test_every_picture_of_the_page_is_there():
     assert all(map(is_picture, (folder / name for name in shown)))
 
 
+@pytest.mark.first_is_quick
 @pytest.mark.parametrize(
     "command",
     [
+        "schedules --output schedules.svg",
         "mask --length 20 --output mask.svg",
         "mask 'I see a small cat' --length 9 --output padding.svg",
         "positions --length 100 --d-model 128 --output positions.svg",
         "positions --products --output products.svg",
-        "schedules --output schedules.svg",
         "split --train 28999 --valid 1014 --test 1000 --output split.svg",
     ],
 )
