@@ -41,8 +41,10 @@ def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
     return not hypothesis.finished, -hypothesis.score
 
 
-def length_limit(source: Sequence[int], ratio: float = 2.0, extra: int = 20) -> int:
-    """Most tokens of a translation, besides those that it has to begin with."""
+def length_limit(source: Sequence[int], ratio: float, extra: int) -> int:
+    """Most tokens of a translation, besides those that it has to begin with: `ratio` for each one of the source, and
+    `extra` more.
+    """
     return max(1, int(ratio * len(source)) + extra)
 
 

@@ -69,16 +69,16 @@ def with_language(
     )
 
 
-def _with_direction(directions: Sequence[tuple[str | None, str]], code: str) -> list[tuple[str | None, str]]:
-    """The directions of a model that was trained on several, and those from its sources into the new language."""
-    return [*directions, *dict.fromkeys((source, code) for source, _ in directions)]
-
-
 def _joined_pieces(tokenizer: PretrainedTokenizer, texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """New pieces for texts, and the pieces of the vocabulary of which each is made."""
     known = set(tokenizer.content.pieces)
     joined = learn_joined(tokenizer.split(texts), known)
     return {piece: parts for piece, parts in joined.items() if known.issuperset(parts)}
+
+
+def _with_direction(directions: Sequence[tuple[str | None, str]], code: str) -> list[tuple[str | None, str]]:
+    """The directions of a model that was trained on several, and those from its sources into the new language."""
+    return [*directions, *dict.fromkeys((source, code) for source, _ in directions)]
 
 
 def _token_of(tokenizer: PretrainedTokenizer, code: str) -> str:

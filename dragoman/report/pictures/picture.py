@@ -47,11 +47,7 @@ class Picture(Figure):
             {
                 "lines": [[_some(line.get_xdata()), _some(line.get_ydata())] for line in axes.get_lines()],
                 "matrices": [_some(image.get_array()) for image in _matrices_of(axes)],
-                "bars": [
-                    _some([*bar.get_xy(), bar.get_width(), bar.get_height()])
-                    for bar in axes.patches
-                    if isinstance(bar, Rectangle)
-                ],
+                "bars": [_some([*bar.get_xy(), bar.get_width(), bar.get_height()]) for bar in _bars_of(axes)],
             }
             for axes in self.axes
         ]
@@ -65,6 +61,11 @@ class Picture(Figure):
 def _matrices_of(axes: Axes) -> list[Any]:
     """Images, and matrices that are drawn as squares."""
     return [*axes.get_images(), *(squares for squares in axes.collections if isinstance(squares, QuadMesh))]
+
+
+def _bars_of(axes: Axes) -> list[Rectangle]:
+    """Rectangles, of which charts of bars are made."""
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
 
 
 def _some(numbers: Any) -> list[float]:
