@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/lengths.py MODEL SOURCES REFERENCES [--most 300] [--mbr 24]
 
-The shortest lengths are multiples of the usual number of target tokens for each source token in the training pairs, of
-which the model stores 0.6 times. Prints BLEU, chrF (as AmericasNLP scores: without words), chrF++ and the length of the
+A shortest length is a share of the usual one, which follows from the number of target tokens for each source token in
+the training pairs: for sources of average length, and more for longer ones, as the model stores it with a share of 0.6;
+or the same share for all. Prints BLEU, chrF (as AmericasNLP scores: without words), chrF++ and the length of the
 translations by that of the references, in characters, and the minutes.
 """
 
@@ -20,7 +21,7 @@ from dragoman.storage.validate import decoding_defaults
 from dragoman.system.processes import available_workers
 from spelling import read
 
-MULTIPLES = 0.0, 0.5, 0.6, 0.7, 0.8
+SHARES = 0.5, 0.6, 0.7, 0.8
 PENALTIES = 1.5, 2.0
 
 
@@ -34,11 +35,17 @@ def main() -> None:
     arguments = parser.parse_args()
     sources, references = (read(path)[: arguments.most] for path in (arguments.sources, arguments.references))
     references = [reference.strip() for reference in references]
-    usual = (decoding_defaults(arguments.model).min_ratio or 0.0) / SHORTEST
-    searches = {f"at least {multiple:g} times as usual": {"min_ratio": multiple * usual} for multiple in MULTIPLES}
-    searches |= {f"length penalty {penalty:g}": {"min_ratio": 0.0, "length_penalty": penalty} for penalty in PENALTIES}
-    searches[f"mbr {arguments.mbr}"] = {"min_ratio": 0.0, "mbr": arguments.mbr}
-    searches[f"mbr {arguments.mbr}, at least 0.6 times"] = {"min_ratio": SHORTEST * usual, "mbr": arguments.mbr}
+    stored = decoding_defaults(arguments.model)
+    usual, slack = stored.min_ratio or 0.0, stored.min_slack / (1 - SHORTEST)
+    none = {"min_ratio": 0.0}
+    default = {"min_ratio": usual, "min_slack": stored.min_slack}
+    searches: dict[str, dict[str, float]] = {"any length": none}
+    for share in SHARES:
+        searches[f"average sources {share:g}"] = {"min_ratio": usual, "min_slack": (1 - share) * slack}
+        searches[f"all sources {share:g}"] = {"min_ratio": share * usual}
+    searches |= {f"length penalty {penalty:g}": none | {"length_penalty": penalty} for penalty in PENALTIES}
+    searches[f"mbr {arguments.mbr}"] = none | {"mbr": arguments.mbr}
+    searches[f"mbr {arguments.mbr}, as stored"] = default | {"mbr": arguments.mbr}
     print("| | BLEU | chrF | chrF++ | length | minutes |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     with Translator.load(arguments.model, workers=available_workers()) as translator:
         for name, options in searches.items():

@@ -103,7 +103,7 @@ def test_students_are_compared_at_equal_precision(model: Path, corpus: Path):
 
 def test_lengths_tries_floors_penalties_and_samples(model: Path, corpus: Path):
     rows = run("lengths", model, corpus / "a.en", corpus / "b.fr", "--most", "4", "--mbr", "2").splitlines()[2:]
-    assert len(rows) == 9
+    assert len(rows) == 13
     assert all(len(row.split(" | ")) == 6 for row in rows)
 
 

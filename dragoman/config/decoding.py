@@ -33,7 +33,11 @@ class DecodingConfig(Section):
     (2016), and favours longer translations less."""
     min_ratio: float | None = Field(None, ge=0, le=10)
     """A translation has at least so many tokens for each one of its source; 0: any number; empty: what `train` has
-    stored with the model, which is 0.6 times the usual number."""
+    stored with the model, which is the usual number, less `min_slack`."""
+    min_slack: float = Field(0.0, ge=0, le=100)
+    """With `min_ratio`: a translation may have so many tokens fewer, times the square root of the number of tokens of
+    its source; what `train` stores allows 0.6 of the usual length for a source of average length, and is 0 if you
+    give `min_ratio` alone."""
     max_ratio: float = Field(2.0, ge=0, le=10)
     """A translation has at most so many tokens for each one of its source, and `max_extra` more."""
     max_extra: int = Field(20, ge=0, le=1_000)
@@ -43,7 +47,7 @@ class DecodingConfig(Section):
     """Translations of each sentence, best first."""
     mbr: int = Field(0, ge=0, le=1_000)
     """Minimum Bayes risk: also draw so many translations, and choose the one that is most like all of them and the
-    beams; 24 takes some twenty times as long as beam search. 0: the most probable translation."""
+    beams; 24 takes some 25 times as long as beam search. 0: the most probable translation."""
     diversity: float = Field(0.0, ge=0, le=1_000)
     """Diverse beam search: each of the `n_best` has a group of beams of its own, and a token costs this much for every
     beam of an earlier group that has just taken it; 0 is ordinary beam search."""
@@ -106,9 +110,12 @@ class DecodingConfig(Section):
 
     def fields_beside(self, options: Mapping[str, Any], *, without: Collection[str] = ()) -> dict[str, Any]:
         """The fields that are set. Left out are those in `without`, and those that `options` contradict: drawing,
-        diversity and choosing by agreement exclude each other, and the last two are of several translations.
+        diversity and choosing by agreement exclude each other, the last two are of several translations, and what a
+        model stores as its shortest length belongs together.
         """
         left_out = {*without}
+        if "min_ratio" in options:
+            left_out.add("min_slack")
         draws, diversity, mbr, n_best = (self._in(options, name) for name in ("sample", "diversity", "mbr", "n_best"))
         if mbr or diversity or draws is False:
             left_out |= {*DRAWING, "n_best"} if self.sample else {*DRAWING}
@@ -169,6 +176,7 @@ class DecodingOptions(TypedDict, total=False):
     length_penalty: float
     length_offset: float
     min_ratio: float | None
+    min_slack: float
     max_ratio: float
     max_extra: int
     n_best: int

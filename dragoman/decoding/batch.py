@@ -32,6 +32,7 @@ from dragoman.decoding.search import (
     SearchOptions,
     beam_search,
     greedy_search,
+    least_length,
     length_limit,
     length_normalised,
 )
@@ -315,14 +316,12 @@ class BatchWork:
         bans = self._bans(sentences, config, times)
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
         floors = repeated([self._fewest_tokens(s, config) for s in sentences], times) if config.min_ratio else []
-        if not (any(prefixes) or bans or guard or floors):
-            return stepper
         end, given = self.config.eos_id, self.num_given
         return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, floors=floors, end=end, given=given)
 
     def _fewest_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at least."""
-        fewest = int((config.min_ratio or 0.0) * len(sentence.source))
+        fewest = least_length(sentence.source, config.min_ratio or 0.0, config.min_slack)
         return min(fewest, self._most_tokens(sentence, config) - 1)
 
     def _most_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
@@ -332,11 +331,10 @@ class BatchWork:
 
     def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
         """The bans on tokens that these sentences need."""
-        bans: list[Ban] = []
+        # Padding says nothing, and Marian's decoders start with it. Only a model that has hardly learned predicts it.
+        bans: list[Ban] = [Never(self.config.pad_id)]
         if config.forbid:
             bans.append(self.forbidden_terms(tuple(config.forbid)))
-        if self.config.starts_with_padding:
-            bans.append(Never(self.config.pad_id))
         if any(s.whole_characters for s in sentences):
             bans.append(self._whole_characters)
         slot_counts = [[s.source.count(slot) for slot in self._slots] for s in sentences]

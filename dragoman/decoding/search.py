@@ -3,6 +3,7 @@
 Rows are hypotheses. Those of one sentence are adjacent, and finished sentences leave the batch.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
@@ -46,6 +47,15 @@ def length_limit(source: Sequence[int], ratio: float, extra: int) -> int:
     `extra` more.
     """
     return max(1, int(ratio * len(source)) + extra)
+
+
+def least_length(source: Sequence[int], ratio: float, slack: float) -> int:
+    """Fewest tokens of a translation: for n tokens of the source, `ratio` n - `slack` sqrt(n).
+
+    The length of a translation is a sum over the tokens of its source. So its mean grows with their number, and its
+    spread with the root of it (Gale and Church 1993): more is known of the length if the sentence is long.
+    """
+    return max(0, int(ratio * len(source) - slack * math.sqrt(len(source))))
 
 
 def length_normalised(log_probs: A, lengths: Any, *, penalty: float, offset: float = 0.0) -> A:

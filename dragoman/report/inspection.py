@@ -173,7 +173,7 @@ def inspect_translation(
         "beam_size": beam_size,
         "length_penalty": length_penalty,
         "length_offset": length_offset,
-        **model.decoding.model_dump(include={"min_ratio", "max_ratio", "max_extra"}),
+        **model.decoding.model_dump(include={"min_ratio", "min_slack", "max_ratio", "max_extra"}),
     }
     search_config = DecodingConfig.validate(options)
     search = _search(model, source_ids[:-1], search_config)

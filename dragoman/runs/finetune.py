@@ -51,7 +51,9 @@ def adopt_base_model(config: RunConfig) -> None:
         _teach_known_hints(known, config.training)
         _refuse_unknown_hints(path, known, config.training)
     # The shortest length follows from the pairs, too; all lengths are others in the tokens of another vocabulary.
-    lengths = ("min_ratio",) if config.finetune.adapts else ("min_ratio", "max_source_length", "max_ratio", "max_extra")
+    lengths = ["min_ratio", "min_slack"]
+    if not config.finetune.adapts:
+        lengths += ["max_source_length", "max_ratio", "max_extra"]
     own = config.decoding.model_dump(exclude_unset=True)
     config.decoding = DecodingConfig.validate(decoding_defaults(path).fields_beside(own, without=lengths) | own)
     RunConfig.validate(config.model_dump(mode="json"))

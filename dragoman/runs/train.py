@@ -58,7 +58,7 @@ from dragoman.training.trainer import INTERRUPTED, INTERRUPTED_UNSAVED, Trainer,
 KERNEL_CACHES = 32
 """Shapes of matrix products on a CPU for which compiled kernels are kept."""
 SHORTEST = 0.6
-"""Share of the usual number of target tokens for each source token below which no translation ends."""
+"""Share of its usual length that the translation of a source of average length has at least."""
 SCORING_ERRORS = (OSError, ImportError, MemoryError, RuntimeError)
 """Errors of the machine while a trained model is scored, such as too little memory. The model itself is kept."""
 
@@ -279,7 +279,7 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
     longest = max(32, int(data.valid.source.lengths.max()) * 3 // 2)
     config.decoding.max_source_length = config.decoding.max_source_length or longest
     if config.decoding.min_ratio is None:
-        config.decoding.min_ratio = _shortest(directory, config, data)
+        _set_shortest(directory, config, data)
     model = _initial_model(directory, config, data)
     _announce(context, config, data, model)
     resume = command_line("train", "--resume", directory.path)
@@ -308,16 +308,26 @@ def signal_number(stop: KeyboardInterrupt) -> int:
     return stop.args[0] if stop.args else signal.SIGINT
 
 
-def _shortest(directory: RunDirectory, config: RunConfig, data: PreparedData) -> float | None:
-    """The least number of target tokens for each source token: a share of the usual one, or that of the base model if
-    it is lower. None for a model of several languages, each of which has a usual number of its own.
+def _set_shortest(directory: RunDirectory, config: RunConfig, data: PreparedData) -> None:
+    """Set the shortest length of translations by the lengths of the training pairs (`least_length`).
+
+    A model that goes on from another has the rule that asks for less of an average source, of both. A model of several
+    languages has none, since each of them has usual lengths of its own.
     """
     if data.about.directions or data.source_tokenizer.targets or data.target_tokenizer.languages:
-        return None
+        return
+    decoding = config.decoding
     source_tokens, target_tokens = data.train_tokens
-    own = round(SHORTEST * target_tokens / max(1, source_tokens), 3)
-    of_base = decoding_defaults(directory.base).min_ratio if config.finetune.adapts else None
-    return own if of_base is None else min(own, of_base)
+    ratio = target_tokens / max(1, source_tokens)
+    average = source_tokens / len(data.train_stores[0])
+    rules = [(ratio, (1 - SHORTEST) * ratio * math.sqrt(average))]
+    base = decoding_defaults(directory.base) if config.finetune.adapts else None
+    if base and base.min_ratio is not None:
+        rules.append((base.min_ratio, base.min_slack))
+    ratio, slack = min(rules, key=lambda rule: rule[0] * average - rule[1] * math.sqrt(average))
+    decoding.min_ratio = round(ratio, 3)
+    if "min_slack" not in decoding.model_fields_set:
+        decoding.min_slack = round(slack, 3)
 
 
 def _refuse_unfinished(outcome: TrainingOutcome, directory: RunDirectory, go_on: str) -> None:

@@ -14,7 +14,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.model import Transformer, TransformerConfig
 from dragoman.storage.model_directory import ModelDirectory
-from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
+from dragoman.text.tokenizers.tokenizer import EOS_ID, PAD_ID, Tokenizer
 from tests.decoding.legible import legible
 
 pytestmark = pytest.mark.usefixtures("annotations_unchecked")
@@ -54,7 +54,22 @@ def endless(tokenizer: Tokenizer) -> Translator:
     return Translator(ModelDirectory(model, tokenizer, tokenizer))
 
 
+def test_longer_sentences_may_be_shorter_by_a_smaller_share(tokenizer: Tokenizer) -> None:
+    """The shortest length, by hand: 1.25 n - 1.5 sqrt(n), rounded down, and never below 0."""
+    model = legible(random_model(tokenizer.vocab_size, end=1e4), tokenizer)
+    translator = Translator(ModelDirectory(model, tokenizer, tokenizer))
+    for words, fewest in [(1, 0), (4, 2), (9, 6), (28, 27)]:
+        text = " ".join([*WORDS, *WORDS, *WORDS][:words])
+        assert len(tokenizer.encode(text)) == words
+        (translation,) = translator.translate([text], min_ratio=1.25, min_slack=1.5, split=False, max_copies=0)
+        assert len(translation.tokens) == fewest
+
+
 def test_an_option_takes_the_place_of_what_contradicts_it_in_the_search_of_a_model() -> None:
+    stored = DecodingConfig(min_ratio=1.1, min_slack=2.0)
+    assert stored.with_options({"beam_size": 2}).min_slack == 2.0
+    assert stored.with_options({"min_ratio": 0.5}).min_slack == 0.0
+    assert stored.with_options({"min_ratio": 0.5, "min_slack": 1.0}).min_slack == 1.0
     agreeing = DecodingConfig(mbr=24, beam_size=4)
     assert agreeing.with_options({"sample": True, "temperature": 0.5}).mbr == 0
     assert agreeing.with_options({"diversity": 1.0, "n_best": 2}).mbr == 0
@@ -83,6 +98,19 @@ def test_a_translation_that_does_not_end_has_as_many_tokens_as_it_may(
     (found,) = endless.translate([TEXTS[3]], split=False, max_copies=0, beam_size=2, max_ratio=ratio, max_extra=extra)
     length = len(endless.source_tokenizer.encode(TEXTS[3]))
     assert len(found.tokens) == max(1, int(ratio * length) + extra)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"beam_size": 1}, {"sample": True}, {"diversity": 1.0, "n_best": 2, "beam_size": 4}, {"mbr": 2}]
+)
+def test_padding_is_no_part_of_a_translation_however_probable_it_is(tokenizer: Tokenizer, options: dict) -> None:
+    model = random_model(tokenizer.vocab_size, end=0.0)
+    with torch.no_grad():
+        model.projection.bias[PAD_ID] = 1e3
+    translator = Translator(ModelDirectory(legible(model, tokenizer), tokenizer, tokenizer))
+    found = translator.translate(TEXTS, glossary={"house": "garden", "cat": "dogs"}, confidence=False, **options)
+    assert not any(PAD_ID in translation.tokens for translation in found)
+    assert "garden" in found[0].text
 
 
 # ---- alternatives ----------------------------------------------------------------------------

@@ -70,16 +70,24 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_base", "setting", "expected"),
-    [(0.1, None, 0.1), (9.0, None, "own"), (0.0, None, 0.0), (9.0, "decoding.min_ratio=0.25", 0.25)],
+    [
+        ((0.1, 0.0), None, (0.1, 0.0)),
+        ((9.0, 5.0), None, "own"),
+        ((9.0, 50.0), None, (9.0, 50.0)),
+        ((0.0, 0.0), None, (0.0, 0.0)),
+        ((9.0, 5.0), "decoding.min_ratio=0.25", (0.25, 0.0)),
+    ],
 )
 def test_no_translation_has_to_be_longer_than_either_kind_of_pairs_says(base, tmp_path, of_base, setting, expected):
     directory = ModelDirectory.load(base)
-    directory.decoding = directory.decoding.model_copy(update={"min_ratio": of_base})
+    ratio, slack = of_base
+    directory.decoding = directory.decoding.model_copy(update={"min_ratio": ratio, "min_slack": slack})
     directory.save(tmp_path / "base")
     settings = [setting] if setting else []
     finetune(tmp_path / "base", tmp_path / "run", "training.max_steps=1", *settings)
-    found = ModelDirectory.load(tmp_path / "run").decoding.min_ratio
-    assert found == expected if expected != "own" else 0.1 < found < 9.0
+    decoding = ModelDirectory.load(tmp_path / "run").decoding
+    found = decoding.min_ratio, decoding.min_slack
+    assert found == expected if expected != "own" else 0.1 < found[0] < 3.0 and 0.1 < found[1] < 3.0
 
 
 @pytest.mark.slow

@@ -47,11 +47,12 @@ def test_a_model_knows_how_long_its_sentences_may_be(tmp_path):
     longest = max(map(len, kept.source_tokenizer.encode_batch(sources)))
     assert kept.decoding.max_source_length == max(32, longest * 3 // 2)
     data = PreparedData.open(tmp_path / "run/run/data", config)
-    source, target = (
-        TokenStore(tmp_path / f"run/run/data/train-{side}").lengths.sum() for side in ("source", "target")
-    )
-    assert data.train_tokens == (source, target)
-    assert kept.decoding.min_ratio == pytest.approx(0.6 * target / source, abs=1e-3)
+    source, target = (TokenStore(tmp_path / f"run/run/data/train-{side}").lengths for side in ("source", "target"))
+    assert data.train_tokens == (source.sum(), target.sum())
+    assert kept.decoding.min_ratio == pytest.approx(target.sum() / source.sum(), abs=1e-3)
+    average, usual = source.mean(), target.sum() / source.sum()
+    least = kept.decoding.min_ratio * average - kept.decoding.min_slack * math.sqrt(average)
+    assert least == pytest.approx(0.6 * usual * average, rel=0.01), "an average source has 0.6 of the usual length"
 
 
 def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
