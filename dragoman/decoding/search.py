@@ -49,7 +49,7 @@ def length_limit(source: Sequence[int], ratio: float, extra: int) -> int:
     return max(1, int(ratio * len(source)) + extra)
 
 
-def least_length(source: Sequence[int], ratio: float, slack: float) -> int:
+def least_length(source: Sequence[Any], ratio: float, slack: float) -> int:
     """Fewest tokens of a translation: for n tokens of the source, `ratio` n - `slack` sqrt(n).
 
     The length of a translation is a sum over the tokens of its source. So its mean grows with their number, and its

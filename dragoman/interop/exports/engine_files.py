@@ -48,6 +48,8 @@ def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
         target_begin=[target.spelled(id_) for id_ in target.begin_ids],
         beam_size=search.beam_size,
         length_penalty=search.length_penalty,
+        min_ratio=search.min_ratio or 0.0,
+        min_slack=search.min_slack,
         max_ratio=f"{search.max_ratio:g}",
         max_extra=search.max_extra,
         special=target.special_ids,

@@ -261,7 +261,9 @@ def prove(
     difference = None
     if len(references) == len(pairs):
         difference = _bleu(their_texts, references, language) - _bleu(our_texts, references, language)
-    translated = {tuple(ids): translation for ids, translation in zip(sources, theirs, strict=True)}
+    # The scripts beside the model search as the directory says, which the comparison may not.
+    is_same_search = expressed.decoding == directory.decoding
+    translated = {tuple(ids): translation for ids, translation in zip(sources, theirs, strict=True) if is_same_search}
     return Proof(
         numbers=numbers,
         agreements=agreements,

@@ -8,7 +8,15 @@ from typing import NamedTuple
 from dragoman.data.batching import padded
 from dragoman.decoding.precision import engine_of
 from dragoman.decoding.rules import Never, RuledStepper
-from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_search, greedy_search, length_limit
+from dragoman.decoding.search import (
+    Beams,
+    Hypothesis,
+    SearchOptions,
+    beam_search,
+    greedy_search,
+    least_length,
+    length_limit,
+)
 from dragoman.engine.engine import Stepper
 from dragoman.interop.exports.engine_files import LONGEST
 from dragoman.storage.directory import Directory
@@ -78,6 +86,8 @@ def search_with(
         prefixes=[begin_ids] * len(sources),
         bans=[Never(config.pad_id)] if config.starts_with_padding else [],
         given=len(begin_ids),
+        floors=[translation_floor(directory, source) for source in sources],
+        end=config.eos_id,
     )
     limits = [translation_limit(directory, source) for source in sources]
     options = SearchOptions(limits, config.bos_id, config.eos_id, length_penalty)
@@ -91,6 +101,13 @@ def translation_limit(directory: Directory, source: Sequence[int | str]) -> int:
     begin_ids, search = directory.target_tokenizer.begin_ids, directory.decoding
     most = length_limit(source, search.max_ratio, search.max_extra)
     return min(most + len(begin_ids), position_limit(directory))
+
+
+def translation_floor(directory: Directory, source: Sequence[int | str]) -> int:
+    """Fewest tokens of a translation of `source`, by the rule of Dragoman's search."""
+    search = directory.decoding
+    fewest = least_length(source, search.min_ratio or 0.0, search.min_slack)
+    return min(fewest, translation_limit(directory, source) - 1)
 
 
 def position_limit(directory: Directory) -> int:

@@ -15,7 +15,7 @@ from tokenizers import processors
 from torch import Tensor
 
 from dragoman.interop.exports.engine_files import LONGEST
-from dragoman.interop.exports.proof import EngineTranslation, translation_limit
+from dragoman.interop.exports.proof import EngineTranslation, translation_floor, translation_limit
 from dragoman.interop.files import STYLE_FILE
 from dragoman.interop.imports.huggingface import ACTIVATIONS, ALIGNED_TOKEN, GUIDED_HEAD, SHARED, SIZES, STYLE
 from dragoman.interop.imports.pretrained_vocabulary import NLLB_MASK, NLLB_SPECIAL, PIECES
@@ -262,6 +262,7 @@ def search(
             do_sample=False,
             length_penalty=length_penalty,
             max_length=None,
+            min_new_tokens=translation_floor(directory, source),
             max_new_tokens=translation_limit(directory, source),
             forced_bos_token_id=begin_ids[0] if begin_ids else None,
             output_scores=True,

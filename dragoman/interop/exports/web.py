@@ -61,6 +61,8 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
         "eos_id": config.eos_id,
         "beam_size": search.beam_size,
         "length_penalty": search.length_penalty,
+        "min_ratio": search.min_ratio or 0.0,
+        "min_slack": search.min_slack,
         "max_ratio": search.max_ratio,
         "max_extra": search.max_extra,
         "aligned_token": config.aligned_token,

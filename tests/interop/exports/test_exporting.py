@@ -100,7 +100,8 @@ class Models(dict[str, Path]):
         else:
             seed = [*ARCHITECTURES].index(name)
             model = random_model(self.tokenizer.vocab_size, seed=seed, **ARCHITECTURES[name])
-            ModelDirectory(model, self.tokenizer, self.tokenizer, "en", "fr").save(path)
+            search = DecodingConfig(min_ratio=1.2, min_slack=0.7)  # a random model may end at once
+            ModelDirectory(model, self.tokenizer, self.tokenizer, "en", "fr", search).save(path)
         return path
 
 
@@ -186,11 +187,11 @@ def test_what_was_written_for_transformers_translates_the_same_when_it_comes_bac
     import_pretrained(tmp_path / "theirs", tmp_path / "again", languages=LANGUAGES.get(name, (None, None)))
     first, again = Translator.load(models[name]), Translator.load(tmp_path / "again")
     assert again.languages == first.languages
-    assert again.decoding == first.decoding
+    assert again.decoding == first.decoding.model_copy(update={"min_ratio": None, "min_slack": 0.0})
     configs = [ModelDirectory.load(folder).model.config for folder in (models[name], tmp_path / "again")]
     assert configs[0].guided_head == configs[1].guided_head
     assert configs[0].aligned_token == configs[1].aligned_token
-    for translation, expected in zip(again.translate(FEW), first.translate(FEW), strict=True):
+    for translation, expected in zip(again.translate(FEW), first.translate(FEW, min_ratio=0), strict=True):
         assert (translation.text, translation.tokens) == (expected.text, expected.tokens)
         assert translation.score == pytest.approx(expected.score, abs=1e-4)
 

@@ -77,6 +77,7 @@ export async function search(model, source, { beamSize = model.config.beam_size 
   const { eos_id: eos, bos_id: bos, forced, never, length_penalty: penalty } = model.config;
   const most = Math.max(1, Math.trunc(model.config.max_ratio * source.length) + model.config.max_extra);
   const limit = Math.min(most + forced.length, model.config.max_length);
+  const fewest = Math.trunc(model.config.min_ratio * source.length - model.config.min_slack * Math.sqrt(source.length));
   const length = source.length + 1;
   const state = await model.encode([...source, eos]);
   const ended = [];
@@ -89,7 +90,8 @@ export async function search(model, source, { beamSize = model.config.beam_size 
   while (live.length) {
     const { logProbs, attention } = await model.step(state, live.map((each) => each.last));
     const given = forced[state.position - 1];
-    const chosen = best(logProbs, live, { count: 2 * beamSize, given, never });
+    const isShort = state.position <= Math.min(fewest, limit - 1);
+    const chosen = best(logProbs, live, { count: 2 * beamSize, given, never: isShort ? [...never, eos] : never });
     const next = [];
     chosen.forEach(({ row, token, total }, rank) => {
       const before = live[row];
