@@ -36,6 +36,8 @@ def main() -> None:
     sources, references = (read(path)[: arguments.most] for path in (arguments.sources, arguments.references))
     references = [reference.strip() for reference in references]
     stored = decoding_defaults(arguments.model)
+    if stored.min_ratio and not stored.min_slack:
+        parser.error(f"{arguments.model} has the same shortest length for all sources; train it anew.")
     usual, slack = stored.min_ratio or 0.0, stored.min_slack / (1 - SHORTEST)
     none = {"min_ratio": 0.0}
     default = {"min_ratio": usual, "min_slack": stored.min_slack}

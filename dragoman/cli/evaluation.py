@@ -24,7 +24,7 @@ PAIRS = options.pairs("SOURCE REFERENCE")
 @app.command(
     needs_torch=True,
     settings=lambda: decoding(
-        "beam_size", "length_penalty", "length_offset", "min_ratio", "max_ratio", "max_extra", "mbr"
+        "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "mbr"
     ),
     epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json\n"
     "dragoman evaluate runs/old runs/new test.tsv\n"

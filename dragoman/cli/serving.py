@@ -27,7 +27,7 @@ _MODEL_WITH_LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P
 
 @app.command(
     settings=lambda: decoding(
-        "beam_size", "length_penalty", "length_offset", "min_ratio", "max_ratio", "max_extra", "max_copies"
+        "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
     ),
     epilog="dragoman serve runs/en-fr\ndragoman serve runs/en-fr runs/fr-en --port 8080\n"
     "dragoman serve opus-mt:en,fr --host 0.0.0.0 --keys keys.txt",

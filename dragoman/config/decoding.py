@@ -34,10 +34,10 @@ class DecodingConfig(Section):
     min_ratio: float | None = Field(None, ge=0, le=10)
     """A translation has at least so many tokens for each one of its source; 0: any number; empty: what `train` has
     stored with the model, which is the usual number, less `min_slack`."""
-    min_slack: float = Field(0.0, ge=0, le=100)
+    min_slack: float | None = Field(None, ge=0, le=100)
     """With `min_ratio`: a translation may have so many tokens fewer, times the square root of the number of tokens of
-    its source; what `train` stores allows 0.6 of the usual length for a source of average length, and is 0 if you
-    give `min_ratio` alone."""
+    its source. Empty: with a `min_ratio` of yours 0, else what `train` has stored, which allows 0.6 of the usual length
+    for a source of average length."""
     max_ratio: float = Field(2.0, ge=0, le=10)
     """A translation has at most so many tokens for each one of its source, and `max_extra` more."""
     max_extra: int = Field(20, ge=0, le=1_000)
@@ -176,7 +176,7 @@ class DecodingOptions(TypedDict, total=False):
     length_penalty: float
     length_offset: float
     min_ratio: float | None
-    min_slack: float
+    min_slack: float | None
     max_ratio: float
     max_extra: int
     n_best: int

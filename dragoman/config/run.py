@@ -1,6 +1,7 @@
 """A training run as one typed tree; unknown keys are errors."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Self
 
 import yaml
@@ -132,4 +133,8 @@ def load_config(recipe: Settings, settings: Settings, *, spell: Spell = "`{}`".f
     """
     # A section whose keys are all commented out is as good as absent.
     sections = {key: value for key, value in recipe.items() if value is not None}
+    decoding, own = sections.get("decoding"), settings.get("decoding")
+    if isinstance(decoding, Mapping) and isinstance(own, Mapping) and "min_ratio" in own:
+        # The shortest length of a recipe is one rule, which another ratio replaces as a whole.
+        sections["decoding"] = {key: value for key, value in decoding.items() if key != "min_slack"}
     return RunConfig.validate(merged(sections, settings), spell=spell)

@@ -321,7 +321,7 @@ class BatchWork:
 
     def _fewest_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at least."""
-        fewest = least_length(sentence.source, config.min_ratio or 0.0, config.min_slack)
+        fewest = least_length(sentence.source, config.min_ratio, config.min_slack)
         return min(fewest, self._most_tokens(sentence, config) - 1)
 
     def _most_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
@@ -331,8 +331,10 @@ class BatchWork:
 
     def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
         """The bans on tokens that these sentences need."""
-        # Padding says nothing, and Marian's decoders start with it. Only a model that has hardly learned predicts it.
-        bans: list[Ban] = [Never(self.config.pad_id)]
+        bans: list[Ban] = []
+        if self.config.pad_id != self.config.eos_id:
+            # Padding says nothing. Marian's decoders start with it; others predict it if they have hardly learned.
+            bans.append(Never(self.config.pad_id))
         if config.forbid:
             bans.append(self.forbidden_terms(tuple(config.forbid)))
         if any(s.whole_characters for s in sentences):

@@ -59,6 +59,8 @@ KERNEL_CACHES = 32
 """Shapes of matrix products on a CPU for which compiled kernels are kept."""
 SHORTEST = 0.6
 """Share of its usual length that the translation of a source of average length has at least."""
+MOST_RATIO = 10.0
+"""Largest number of target tokens for each source token that a config may ask for."""
 SCORING_ERRORS = (OSError, ImportError, MemoryError, RuntimeError)
 """Errors of the machine while a trained model is scored, such as too little memory. The model itself is kept."""
 
@@ -323,10 +325,10 @@ def _set_shortest(directory: RunDirectory, config: RunConfig, data: PreparedData
     rules = [(ratio, (1 - SHORTEST) * ratio * math.sqrt(average))]
     base = decoding_defaults(directory.base) if config.finetune.adapts else None
     if base and base.min_ratio is not None:
-        rules.append((base.min_ratio, base.min_slack))
+        rules.append((base.min_ratio, base.min_slack or 0.0))
     ratio, slack = min(rules, key=lambda rule: rule[0] * average - rule[1] * math.sqrt(average))
-    decoding.min_ratio = round(ratio, 3)
-    if "min_slack" not in decoding.model_fields_set:
+    decoding.min_ratio = round(min(ratio, MOST_RATIO), 3)
+    if decoding.min_slack is None:
         decoding.min_slack = round(slack, 3)
 
 

@@ -214,7 +214,7 @@ def test_scores_of_given_pairs_come_in_their_order(model, dragoman, tmp_path):
     pairs = [*PAIRS[:7], ("Yes.", "")]
     for name, side in (("s.txt", 0), ("t.txt", 1)):
         (tmp_path / name).write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
-    expected = Translator.load(model, device="cpu").score(pairs)
+    expected = Translator.load(model, device="cpu", precision="float32").score(pairs)
     code, out, _ = dragoman("score", model, tmp_path / "s.txt", tmp_path / "t.txt", "--json")
     scored = [json.loads(line) for line in out.split("\n")[:-1]]
     assert code == 0
@@ -238,7 +238,8 @@ def test_an_ensemble_is_evaluated_as_it_translates_and_scores(model, other, drag
     assert code == 0, err
     _, out, _ = dragoman("translate", model, *options, *(source for source, _ in pairs))
     assert out_file.read_text(encoding="utf-8") == out
-    single = [Translator.load(path, device="cpu").score(pairs) for path in (model, other)]
+    translators = [Translator.load(path, device="cpu", precision="float32") for path in (model, other)]
+    single = [translator.score(pairs) for translator in translators]
     tokens = [torch.tensor([p for score in scores for p in score.token_log_probs]).exp() for scores in single]
     perplexity = ((tokens[0] + tokens[1]) / 2).log().mean().neg().exp()
     assert figures["perplexity"] == pytest.approx(float(perplexity), rel=1e-4)

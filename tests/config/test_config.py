@@ -340,3 +340,19 @@ def test_only_what_is_spelled_alike_is_suggested():
 def test_every_setting_is_documented(section: str):
     kind = RunConfig.model_fields[section].annotation
     assert kind.descriptions().keys() == kind.model_fields.keys()
+
+
+def test_another_ratio_takes_the_place_of_the_whole_rule_for_the_shortest_length():
+    stored = {"decoding": {"min_ratio": 0.85, "min_slack": 0.9, "beam_size": 3}}
+    changed = load_config(stored, {"decoding": {"min_ratio": 0.5}}).decoding
+    assert (changed.min_ratio, changed.min_slack, changed.beam_size) == (0.5, None, 3)
+    kept = load_config(stored, {"decoding": {"beam_size": 2}}).decoding
+    assert (kept.min_ratio, kept.min_slack) == (0.85, 0.9)
+    both = load_config(stored, {"decoding": {"min_ratio": 0.5, "min_slack": 0.1}}).decoding
+    assert (both.min_ratio, both.min_slack) == (0.5, 0.1)
+
+
+def test_a_config_without_a_shortest_length_is_read_back_without_one():
+    """So a resumed run, or one with the recipe of another, still finds its own."""
+    again = load_config(yaml.safe_load(load_config({}, {}).to_yaml()), {}).decoding
+    assert (again.min_ratio, again.min_slack) == (None, None)

@@ -75,7 +75,7 @@ def test_tokenizers_and_layers_are_those_of_the_model(base, tmp_path):
         ((9.0, 5.0), None, "own"),
         ((9.0, 50.0), None, (9.0, 50.0)),
         ((0.0, 0.0), None, (0.0, 0.0)),
-        ((9.0, 5.0), "decoding.min_ratio=0.25", (0.25, 0.0)),
+        ((9.0, 5.0), "decoding.min_ratio=0.25", (0.25, None)),
     ],
 )
 def test_no_translation_has_to_be_longer_than_either_kind_of_pairs_says(base, tmp_path, of_base, setting, expected):

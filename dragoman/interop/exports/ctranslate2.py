@@ -39,13 +39,8 @@ def refusal(directory: ModelDirectory) -> str | None:
 
 @torch.no_grad()
 def expressed(directory: ModelDirectory) -> ModelDirectory:
-    """The model as CTranslate2 computes it: a decoder that starts with padding, as Marian's, never says padding.
-
-    It is compared without a shortest length. Where that forbids the end, CTranslate2 raises the probabilities of all
-    other tokens until they add up to 1, so that scores differ.
-    """
+    """The model as CTranslate2 computes it: a decoder that starts with padding, as Marian's, never says padding."""
     config = directory.model.config
-    directory = replace(directory, decoding=directory.decoding.model_copy(update={"min_ratio": 0.0}))
     if not config.starts_with_padding:
         return directory
     model = copy.deepcopy(directory.model)
@@ -167,7 +162,7 @@ def search_tokens(
             target_prefix=[prefix] if prefix else None,
             beam_size=beam_size,
             length_penalty=length_penalty,
-            min_decoding_length=max(0, translation_floor(directory, source) - len(prefix)),
+            min_decoding_length=translation_floor(directory, source),
             max_decoding_length=translation_limit(directory, source),
             max_input_length=0,
             return_scores=True,

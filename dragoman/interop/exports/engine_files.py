@@ -49,7 +49,7 @@ def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
         beam_size=search.beam_size,
         length_penalty=search.length_penalty,
         min_ratio=search.min_ratio or 0.0,
-        min_slack=search.min_slack,
+        min_slack=search.min_slack or 0.0,
         max_ratio=f"{search.max_ratio:g}",
         max_extra=search.max_extra,
         special=target.special_ids,

@@ -6,7 +6,7 @@ BLEU.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -78,6 +78,8 @@ class Target:
     """Function that gives the model as the engine computes it."""
     prepared: Callable[[ModelDirectory, str], str] = _preprocessed
     """Function that gives a text as it is before tokenization."""
+    has_shortest: bool = True
+    """Whether those who use what is written end no translation before its shortest length."""
 
 
 TARGETS = {
@@ -105,6 +107,7 @@ TARGETS = {
         beams=FirstBeams,
         numbers=argos.QUANTIZATIONS,
         prepared=_only_normalised,
+        has_shortest=False,
     ),
     "onnx": Target(
         packages=("onnx", "onnxruntime"),
@@ -119,6 +122,7 @@ TARGETS = {
         write=transformers.write,
         search=transformers.search,
         beams=ScoreBeams,
+        has_shortest=False,
     ),
     "web": Target(
         packages=("onnx", "onnxruntime"),
@@ -245,7 +249,7 @@ def prove(
     for number, ids in enumerate(sources, start=1):
         if len(ids) >= limit:
             raise UsageError(f"Sentence {number} has more than the {limit:,} tokens that the format has positions for.")
-    expressed = engine.expressed(directory)
+    expressed = _without_shortest(engine.expressed(directory))
     penalty = directory.decoding.length_penalty
     agreements = {}
     for name, beam_size in (("greedy", 1), (f"beam {BEAM_SIZE}", BEAM_SIZE)):
@@ -261,9 +265,7 @@ def prove(
     difference = None
     if len(references) == len(pairs):
         difference = _bleu(their_texts, references, language) - _bleu(our_texts, references, language)
-    # The scripts beside the model search as the directory says, which the comparison may not.
-    is_same_search = expressed.decoding == directory.decoding
-    translated = {tuple(ids): translation for ids, translation in zip(sources, theirs, strict=True) if is_same_search}
+    translated = {tuple(ids): translation for ids, translation in zip(sources, theirs, strict=True)}
     return Proof(
         numbers=numbers,
         agreements=agreements,
@@ -272,6 +274,15 @@ def prove(
         bleu_with_ours=_bleu(their_texts, our_texts, language),
         same_as_translate=_same_as_translate(directory, folder, engine, [source for source, _ in pairs], translated),
     )
+
+
+def _without_shortest(directory: ModelDirectory) -> ModelDirectory:
+    """The model with a search that may end at once.
+
+    Engines are compared without a shortest length: where it forbids the end, CTranslate2 raises the probabilities of
+    all other tokens until they add up to 1, so that scores differ.
+    """
+    return replace(directory, decoding=directory.decoding.model_copy(update={"min_ratio": None, "min_slack": None}))
 
 
 def _bleu(texts: list[str], references: list[str], language: str | None) -> float:
@@ -290,9 +301,14 @@ def _same_as_translate(
     `translated` are its translations so far, by the token ids of their sources.
     """
     penalty, limit = directory.decoding.length_penalty, position_limit(directory)
+    expressed = engine.expressed(directory)
+    if engine.has_shortest and directory.decoding.min_ratio:
+        translated = {}
+    else:
+        expressed = _without_shortest(expressed)
     sources = directory.source_tokenizer.encode_batch(map(normalised, texts))
     new = [ids for ids in sources if tuple(ids) not in translated and len(ids) < limit]
-    translations = engine.search(folder, engine.expressed(directory), new, beam_size=BEAM_SIZE, length_penalty=penalty)
+    translations = engine.search(folder, expressed, new, beam_size=BEAM_SIZE, length_penalty=penalty)
     translated = translated | dict(zip(map(tuple, new), translations, strict=True))
     too_long = EngineTranslation([], 0.0)
     theirs = directory.target_tokenizer.decode_batch([translated.get(tuple(ids), too_long).tokens for ids in sources])
@@ -333,6 +349,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         runtime=web.VERSION,
         punctuation=directory.style.punctuation,
         spelled=bool(directory.style.characters),
+        has_shortest=TARGETS[target].has_shortest,
         masks=tokenizer.placeholders,
         tag=tag,
         direction=" to ".join(code or "?" for code in directory.languages),

@@ -62,7 +62,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
         "beam_size": search.beam_size,
         "length_penalty": search.length_penalty,
         "min_ratio": search.min_ratio or 0.0,
-        "min_slack": search.min_slack,
+        "min_slack": search.min_slack or 0.0,
         "max_ratio": search.max_ratio,
         "max_extra": search.max_extra,
         "aligned_token": config.aligned_token,
