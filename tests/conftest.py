@@ -126,6 +126,16 @@ def built_in_pairs_are_made_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def float32_on_every_processor() -> Iterator[None]:
+    """Models that do not suit eight bits translate in float32, as tests expect, also where bfloat16 is quick."""
+    from dragoman.decoding import precision  # only now, as below
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precision, "_is_quick_with_bfloat16", lambda: False)
+        yield
+
+
 @pytest.fixture
 def dragoman(capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
     """A function that runs a command in this process: exit code, stdout and stderr."""

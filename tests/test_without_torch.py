@@ -18,7 +18,7 @@ EXTRA = [re.match(r"[\w-]+", need)[0] for need in PROJECT["optional-dependencies
 """Packages of the extra `train`; those of its packages are imported under the same names."""
 # They are found, and fail when they are imported; the second makes it look as if torch were not installed.
 IMPORTED_BY_NOBODY = f"""
-import importlib.machinery, json, sys
+import importlib.machinery, json, os, sys
 
 class NotImported:
     def find_spec(self, name, path=None, target=None):
@@ -35,7 +35,7 @@ NOT_INSTALLED = "import sys\nsys.modules['torch'] = None\n"
 @pytest.fixture(scope="module", params=[32, 24], ids=["eight bits", "float32"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose width suits products of eight bits, and one whose width does not."""
-    path = tmp_path_factory.mktemp("model") / "en-fr"
+    path = tmp_path_factory.mktemp("model") / ("int8" if request.param == 32 else "float32")
     small_directory(Tokenizer.train(WORDS, vocab_size=271), d_model=request.param, num_heads=2, d_ff=48).save(path)
     return path
 
@@ -47,7 +47,8 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 def test_a_program_translates_scores_and_aligns_without_torch(model: Path) -> None:
     program = f"""{IMPORTED_BY_NOBODY}
 from dragoman import Translator
-with Translator.load(sys.argv[1], device="cpu", workers=2, ensemble=[sys.argv[1]]) as translator:
+options = {{"device": "cpu", "workers": 2, "precision": os.path.basename(sys.argv[1])}}
+with Translator.load(sys.argv[1], ensemble=[sys.argv[1]], **options) as translator:
     texts = ["the red house", "a cat sees two dogs. the house is old."] * 3
     (first, *_) = translator.translate(texts, beam_size=2, n_best=2, alignments=True, glossary={{"cat": "chat"}})
     sampled = translator.translate(texts[:1], sample=True, seed=1)
