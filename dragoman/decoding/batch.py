@@ -332,8 +332,8 @@ class BatchWork:
     def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
         """The bans on tokens that these sentences need."""
         bans: list[Ban] = []
-        if self.config.pad_id != self.config.eos_id:
-            # Padding says nothing. Marian's decoders start with it; others predict it if they have hardly learned.
+        if self.config.starts_with_padding or not self.config.is_pretrained:
+            # Padding says nothing. Marian's decoders start with it, and models that have hardly learned predict it.
             bans.append(Never(self.config.pad_id))
         if config.forbid:
             bans.append(self.forbidden_terms(tuple(config.forbid)))
