@@ -67,9 +67,10 @@ print(json.dumps([first.text, scores[0].log_prob, "torch" in sys.modules]))
 def test_commands_translate_texts_and_documents_without_torch(model: Path, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<p>the <b>red</b> house</p>\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text("the red house\ttwo dogs\n", encoding="utf-8")
+    precision = ["--precision", model.name]
     for arguments in (
-        ["translate", model, "the red house", "--json"],
-        ["translate", model, "--document", tmp_path / "page.html", "--output", tmp_path / "out.html"],
+        ["translate", model, "the red house", "--json", *precision],
+        ["translate", model, "--document", tmp_path / "page.html", "--output", tmp_path / "out.html", *precision],
         ["score", model, tmp_path / "pairs.tsv"],
         ["tokenize", model, "the red house"],
     ):
