@@ -38,9 +38,9 @@ def main() -> None:
     stored = decoding_defaults(arguments.model)
     if stored.min_ratio and not stored.min_slack:
         parser.error(f"{arguments.model} has the same shortest length for all sources; train it anew.")
-    usual, slack = stored.min_ratio or 0.0, stored.min_slack / (1 - SHORTEST)
+    usual, slack = stored.min_ratio or 0.0, (stored.min_slack or 0.0) / (1 - SHORTEST)
     none = {"min_ratio": 0.0}
-    default = {"min_ratio": usual, "min_slack": stored.min_slack}
+    default = {"min_ratio": usual, "min_slack": stored.min_slack or 0.0}
     searches: dict[str, dict[str, float]] = {"any length": none}
     for share in SHARES:
         searches[f"average sources {share:g}"] = {"min_ratio": usual, "min_slack": (1 - share) * slack}

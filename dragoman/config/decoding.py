@@ -11,6 +11,8 @@ from dragoman.errors import Spell
 
 DRAWING = ("sample", "temperature", "top_k", "top_p")
 """Fields of a search that draws translations."""
+MOST_RATIO = 10
+"""Most target tokens for each source token that a limit may have."""
 LONGEST_TERM = 100
 """Characters of a term: the time to look for one grows with the square of its length and more."""
 
@@ -31,14 +33,14 @@ class DecodingConfig(Section):
     length_offset: float = Field(0.0, ge=0, le=1_000)
     """With an offset k, the length counts as (k + length) / (k + 1) there; 5 is the rule of the paper, by Wu et al.
     (2016), and favours longer translations less."""
-    min_ratio: float | None = Field(None, ge=0, le=10)
+    min_ratio: float | None = Field(None, ge=0, le=MOST_RATIO)
     """A translation has at least so many tokens for each one of its source; 0: any number; empty: what `train` has
     stored with the model, which is the usual number, less `min_slack`."""
     min_slack: float | None = Field(None, ge=0, le=100)
     """With `min_ratio`: a translation may have so many tokens fewer, times the square root of the number of tokens of
     its source. Empty: with a `min_ratio` of yours 0, else what `train` has stored, which allows 0.6 of the usual length
     for a source of average length."""
-    max_ratio: float = Field(2.0, ge=0, le=10)
+    max_ratio: float = Field(2.0, ge=0, le=MOST_RATIO)
     """A translation has at most so many tokens for each one of its source, and `max_extra` more."""
     max_extra: int = Field(20, ge=0, le=1_000)
     """With `max_ratio`: tokens that a translation may have besides. The paper's limit, input length and 50, is a ratio

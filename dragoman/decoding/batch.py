@@ -321,8 +321,8 @@ class BatchWork:
 
     def _fewest_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at least."""
-        fewest = least_length(sentence.source, config.min_ratio, config.min_slack)
-        return min(fewest, self._most_tokens(sentence, config) - 1)
+        most = self._most_tokens(sentence, config)
+        return least_length(sentence.source, config.min_ratio, config.min_slack, most=most)
 
     def _most_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at most, its end included."""
@@ -334,6 +334,7 @@ class BatchWork:
         bans: list[Ban] = []
         if self.config.starts_with_padding or not self.config.is_pretrained:
             # Padding says nothing. Marian's decoders start with it, and models that have hardly learned predict it.
+            # Those of fairseq may, as in transformers.
             bans.append(Never(self.config.pad_id))
         if config.forbid:
             bans.append(self.forbidden_terms(tuple(config.forbid)))

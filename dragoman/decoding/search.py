@@ -49,13 +49,15 @@ def length_limit(source: Sequence[int], ratio: float, extra: int) -> int:
     return max(1, int(ratio * len(source)) + extra)
 
 
-def least_length(source: Sequence[Any], ratio: float | None, slack: float | None) -> int:
-    """Fewest tokens of a translation: for n tokens of the source, `ratio` n - `slack` sqrt(n), without a ratio 0.
+def least_length(source: Sequence[Any], ratio: float | None, slack: float | None, *, most: int) -> int:
+    """Fewest tokens of a translation: for n tokens of the source, `ratio` n - `slack` sqrt(n), and 0 without a ratio.
+    It leaves room for the end within `most` tokens.
 
     The length of a translation is a sum over the tokens of its source. So its mean grows with their number, and its
     spread with the root of it (Gale and Church 1993): more is known of the length if the sentence is long.
     """
-    return max(0, int((ratio or 0.0) * len(source) - (slack or 0.0) * math.sqrt(len(source))))
+    fewest = int((ratio or 0.0) * len(source) - (slack or 0.0) * math.sqrt(len(source)))
+    return max(0, min(fewest, most - 1))
 
 
 def length_normalised(log_probs: A, lengths: Any, *, penalty: float, offset: float = 0.0) -> A:

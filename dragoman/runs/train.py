@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from dragoman.config.decoding import MOST_RATIO
 from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
@@ -59,8 +60,6 @@ KERNEL_CACHES = 32
 """Shapes of matrix products on a CPU for which compiled kernels are kept."""
 SHORTEST = 0.6
 """Share of its usual length that the translation of a source of average length has at least."""
-MOST_RATIO = 10.0
-"""Largest number of target tokens for each source token that a config may ask for."""
 SCORING_ERRORS = (OSError, ImportError, MemoryError, RuntimeError)
 """Errors of the machine while a trained model is scored, such as too little memory. The model itself is kept."""
 

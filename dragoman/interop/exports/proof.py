@@ -105,9 +105,8 @@ def translation_limit(directory: Directory, source: Sequence[int | str]) -> int:
 
 def translation_floor(directory: Directory, source: Sequence[int | str]) -> int:
     """Fewest tokens of a translation of `source`, by the rule of Dragoman's search."""
-    search = directory.decoding
-    fewest = least_length(source, search.min_ratio, search.min_slack)
-    return min(fewest, translation_limit(directory, source) - 1)
+    search, most = directory.decoding, translation_limit(directory, source)
+    return least_length(source, search.min_ratio, search.min_slack, most=most)
 
 
 def position_limit(directory: Directory) -> int:
