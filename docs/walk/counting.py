@@ -66,7 +66,7 @@ def french(n: int) -> str:
 
 @dataclass(frozen=True)
 class Task:
-    """Numbers to learn from, 250 others to watch the training by, and 500 others to test on."""
+    """Numbers to learn from, 250 others to validate on, and 500 others to test on."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     train: TokenBatches
@@ -105,7 +105,7 @@ def build(task: Task, *, seed: int = 1, **choices: Any) -> Transformer:
 
 
 def train(model: Transformer, batches: TokenBatches, *, steps: int, **settings: Any) -> Iterator[dict[str, Any]]:
-    """Train a step each time that the next one is asked for; `settings` are those of the section `training`."""
+    """The events of a training, step by step; `settings` are those of the section `training`."""
     defaults = {"optimizer": "adam", "schedule": "inverse_sqrt", "learning_rate": 1e-2, "warmup": 30}
     config = TrainingConfig(**(defaults | {"max_steps": steps} | settings))
     optimizer, position = build_optimizer(model, config), Position()

@@ -63,7 +63,7 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Tensor, cache: list[Tensor]) -> Tensor:
-        """`cache` has the keys and values before `x` (batch, length, d_model), if there are any; those of `x` go in."""
+        """`cache` holds the keys and values of earlier positions; those of `x` (batch, length, d_model) are added."""
         query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
         past = cache[0].size(2) if cache else 0
         if self.rotary:
@@ -137,7 +137,7 @@ class Decoder(nn.Module):
         return self.norm(x) @ self.table.weight.T
 
     def new_cache(self) -> list[list[Tensor]]:
-        """For each layer nothing yet; later its keys and values, (batch, num_kv_heads, length, d_k) both."""
+        """An empty cache; later each layer has its keys and values, both (batch, num_kv_heads, length, d_k)."""
         return [[] for _ in self.layers]
 
 

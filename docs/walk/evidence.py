@@ -1,4 +1,4 @@
-"""What takes too long for the pages of the walk: measured here, kept in evidence/, shown by chapters 0, 5, 8, 9 and 11.
+"""Measures what takes too long for the pages of the walk; chapters 0, 5, 8, 9 and 11 show the results in evidence/.
 
     .venv/bin/python docs/walk/evidence.py [variants] [averaging] [heads] [lengths]
     .venv/bin/python docs/walk/evidence.py multi30k
@@ -191,7 +191,7 @@ def averaging() -> None:
 
 
 def loss_of(model: nn.Module, batches: TokenBatches) -> float:
-    """Nats a token."""
+    """The loss, in nats for each token."""
     return math.log(token_statistics([model], batches.in_order()).perplexity)
 
 
@@ -201,7 +201,7 @@ SENTENCE = "The old woman does not see the three little black cats."
 SEEN = 200
 """Test sentences on which heads are watched."""
 STEPS, EVERY = 600, 40
-"""Of the training, and between the steps of the film."""
+"""Number of training steps, and of steps between two frames of the film."""
 WORD = re.compile(r"\w+")
 CLASSES = {
     name: frozenset(
@@ -214,7 +214,7 @@ CLASSES = {
 }
 """The word forms of the grammar, English and French."""
 Head = tuple[str, int, int]
-"""Which attention, layer, head."""
+"""Kind of attention, number of the layer, number of the head."""
 Sides = list[list[tuple[str, list[int]]]]
 """For source and target the words, each with the positions of its pieces."""
 
@@ -417,9 +417,9 @@ def _animate(directory: ModelDirectory, snapshots: Checkpoints) -> None:
 # --- lengths ---------------------------------------------------------------------------------------
 
 WIDTH, RNN_WIDTH = 512, 388
-"""So that both layers have 1.05 million weights."""
+"""Width at which both layers have 1.05 million weights."""
 TOKENS = 4096
-"""In a batch, whatever the length of its sentences."""
+"""Tokens of a batch, whatever the length of its sentences."""
 LENGTHS = (16, 64, 256, 1024, 4096)
 
 

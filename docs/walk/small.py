@@ -9,7 +9,7 @@ SOURCE, TARGET = "the cat sleeps".split(), "begin le chat dort".split()
 
 
 def ids_of(words: list[str]) -> Tensor:
-    """The numbers of words: (1, length)."""
+    """Token ids of these words, (1, length)."""
     return torch.tensor([[WORDS.index(word) for word in words]])
 
 

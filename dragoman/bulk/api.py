@@ -7,7 +7,7 @@ from typing import Unpack
 from dragoman.bulk.files import FileCounts
 from dragoman.bulk.files import translate_file as translate_lines
 from dragoman.bulk.jobs import Job
-from dragoman.bulk.lines import BulkTranslator
+from dragoman.bulk.lines import BulkTranslator, as_row
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.decoding.translator import Translator
 from dragoman.errors import UsageError
@@ -26,7 +26,8 @@ def translate_file(
 
         dragoman.translate_file(translator, "news.en.gz", "news.fr.gz", beam_size=1)
 
-    Options are those of `Translator.translate`. The output is packed as the file is, and written whole or not at all.
+    Options are those of `Translator.translate`; with `confidence` and `alignments`, a line has columns of them behind
+    the translation, separated by tabs. The output is packed as the file is, and written whole or not at all.
     Lines that cannot be translated, such as those that are not UTF-8, are empty, and listed in a file beside it.
 
     Raises `UsageError` for an output that cannot be written or is the file itself, and `DataError` for a file that
@@ -37,4 +38,4 @@ def translate_file(
     search = translator.search_options(config, options)
     if search.n_best > 1:
         raise UsageError("A file of translations has a line for each line; leave out `n_best`.")
-    return translate_lines(job, BulkTranslator(translator, search))
+    return translate_lines(job, BulkTranslator(translator, search, row=as_row(search)))

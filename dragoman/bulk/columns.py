@@ -6,6 +6,7 @@ from typing import Any, Unpack
 
 from dragoman.config.decoding import DecodingOptions
 from dragoman.decoding.translator import Translator
+from dragoman.errors import UsageError
 from dragoman.text.characters import one_line
 
 
@@ -25,7 +26,14 @@ class ColumnTranslator:
         loading: dict[str, Any] | None = None,
         **options: Unpack[DecodingOptions],
     ):
-        """`loading` are keyword arguments of `Translator.load`, and `options` those of `Translator.translate`."""
+        """`loading` are keyword arguments of `Translator.load`, and `options` those of `Translator.translate`.
+
+        Raises `UsageError` for options that ask for more than a column of texts.
+        """
+        usual = {"n_best": 1, "alignments": False, "confidence": False}
+        for name, value in usual.items():
+            if options.get(name, value) != value:
+                raise UsageError(f"A column has one text in each row; leave out `{name}`.")
         self.model, self.column, self.into = str(model), column, into
         self.loading, self.options = loading or {}, options
 

@@ -51,6 +51,11 @@ class BulkLine(NamedTuple):
     """What seems to be wrong, in words, if `checks` was asked for."""
 
 
+def as_row(config: DecodingConfig) -> Callable[[Translation], str]:
+    """Function that turns a translation into a line, with tab-separated columns of what else the search computes."""
+    return lambda translation: translation.to_rows(with_confidence=config.confidence)[0]
+
+
 @dataclass
 class BulkTranslator:
     """Translates windows of lines with one search configuration."""

@@ -130,11 +130,9 @@ def translate_files(
     if missing:  # else no model is loaded
         missing[0].output.parent.mkdir(parents=True, exist_ok=True)
         with load() as translator:
-            from dragoman.bulk.lines import BulkTranslator
+            from dragoman.bulk.lines import BulkTranslator, as_row
 
-            bulk = BulkTranslator(
-                translator, config, row=lambda translation: translation.to_rows(with_confidence=config.confidence)[0]
-            )
+            bulk = BulkTranslator(translator, config, row=as_row(config))
             total.update(_translate(missing, bulk, display, errors))
     seconds = time.monotonic() - started
     speed = round(total["lines"] / seconds, 1)

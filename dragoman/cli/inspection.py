@@ -1,6 +1,7 @@
 """Commands that look inside a model: inspect, tokenize."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,12 @@ from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option,
 from dragoman.system.atomic import check_output
 
 
-@app.command(needs_torch=True, settings=lambda: decoding("beam_size", "length_penalty", "length_offset"))
+@app.command(
+    needs_torch=True,
+    settings=lambda: decoding(
+        "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
+    ),
+)
 def inspect(
     context: Context,
     model: Model,
@@ -37,12 +43,7 @@ def inspect(
 
     directory = ModelDirectory.load(model).speaking(source_language, target_language)
     directory.require_languages()
-    search = {
-        "beam_size": config.beam_size,
-        "length_penalty": config.length_penalty,
-        "length_offset": config.length_offset,
-    }
-    inspection = inspect_translation(directory, text, target=target, **search)
+    inspection = inspect_translation(replace(directory, decoding=config), text, target=target)
     try:
         if path:
             write_output(path, encoded(render_inspection(inspection)))

@@ -125,8 +125,8 @@ def _import_pretrained(
     for file in (sentences_file, *texts):
         if file:
             open_input(file).close()
-    from dragoman.interop.imports.eight_bits import sentences_for
     from dragoman.interop.imports.pretrained import import_pretrained
+    from dragoman.interop.imports.trial_sentences import sentences_for
     from dragoman.interop.imports.trimming import texts_in
 
     with display.status("Reading and checking the model, and trying it in eight bits"):

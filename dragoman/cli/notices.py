@@ -2,12 +2,17 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman import __version__
 from dragoman.cli.app import Context
 from dragoman.errors import command_line
+
+if TYPE_CHECKING:
+    from dragoman.decoding.translator import Translator
 
 
 def mention_missing_kernels(context: Context) -> None:
@@ -24,6 +29,17 @@ def mention_missing_kernels(context: Context) -> None:
         context.display().note(
             "Without compiled kernels, translating on a CPU takes three times as long; "
             f"`{command_line('doctor')}` says how to get them. This is said once."
+        )
+
+
+def mention_exact_memory(note: Callable[[str], None], model: Path, translator: "Translator") -> None:
+    """Say that a model uses only a part of its translation memory, if it was not trained to use all."""
+    from dragoman.text.tokenizers.hint_tokens import SIMILAR
+
+    if SIMILAR not in translator.source_tokenizer.hints:
+        note(
+            f"{model} was trained without --fuzzy: it reuses what the memory has of the same texts, not of similar "
+            "ones."
         )
 
 

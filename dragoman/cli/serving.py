@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_adapter, check_decoding, check_model
-from dragoman.cli.notices import mention_missing_kernels
+from dragoman.cli.notices import mention_exact_memory, mention_missing_kernels
 from dragoman.cli.options import Argument, Context, File, Option, app, decoding
 from dragoman.errors import ResourceError, UsageError
 
@@ -27,7 +27,17 @@ _MODEL_WITH_LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P
 
 @app.command(
     settings=lambda: decoding(
-        "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
+        "beam_size",
+        "length_penalty",
+        "length_offset",
+        "min_ratio",
+        "min_slack",
+        "max_ratio",
+        "max_extra",
+        "max_copies",
+        "mbr",
+        "inflect",
+        "max_source_length",
     ),
     epilog="dragoman serve runs/en-fr\ndragoman serve runs/en-fr runs/fr-en --port 8080\n"
     "dragoman serve opus-mt:en,fr --host 0.0.0.0 --keys keys.txt",
@@ -121,9 +131,13 @@ def serve(
                     "adapter": adapter,
                 }
                 translator = opened.enter_context(queue.call_first(partial(_load, queue, path, config, **keywords)))
+                if memory:
+                    mention_exact_memory(display.note, path, translator)
                 for direction in translator.in_each_direction():
                     translators.append(direction)
-                    inspected[languages_of(direction)] = InspectedModel(path, direction.languages, state, adapter)
+                    inspected[languages_of(direction)] = InspectedModel(
+                        path, direction.languages, state, adapter, config
+                    )
         if terms and len(translators) > 1:
             raise UsageError("Terms belong to one pair of languages; name those of the model as MODEL:en,fr.")
         remembered = opened.enter_context(closing(Memory(memory))) if memory else None

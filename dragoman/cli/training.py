@@ -320,6 +320,7 @@ def _foresee_training(plan: PlannedRun) -> None:
     from dragoman.data.pair_file import PairFile
     from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
     from dragoman.runs.plan import resources
+    from dragoman.storage.validate import check_files
 
     config = plan.config
     if needs_throughput(config):
@@ -332,7 +333,8 @@ def _foresee_training(plan: PlannedRun) -> None:
     elif plan.pairs is not None:
         counts = plan.pairs.counts
         pairs, tokens = (counts.pairs, counts.tokens) if isinstance(plan.pairs, PairFile) else counts
-        choose_training(config, resources(pairs, tokens))
+        base = check_files(Path(config.finetune.model))[1] if config.finetune.model else None
+        choose_training(config, resources(pairs, tokens), base)
 
 
 def _print_estimate(context: Context, config: "RunConfig") -> None:

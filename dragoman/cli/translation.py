@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_adapter, check_decoding, check_model, open_output, open_pairs
-from dragoman.cli.notices import mention_missing_kernels
+from dragoman.cli.notices import mention_exact_memory, mention_missing_kernels
 from dragoman.cli.options import OUTPUT, Argument, Context, Ensemble, File, Model, Option, Workers, app, decoding
 from dragoman.errors import command_line, respell
 from dragoman.system.atomic import check_output
@@ -156,7 +156,6 @@ def _loader(
         try:
             from dragoman.decoding.translator import Translator
             from dragoman.system.processes import available_workers
-            from dragoman.text.tokenizers.hint_tokens import SIMILAR
 
             translator = Translator.load(
                 model,
@@ -167,11 +166,8 @@ def _loader(
                 memory=memory,
                 adapter=adapter,
             )
-            if memory and SIMILAR not in translator.source_tokenizer.hints:
-                note(
-                    f"{model} was trained without --fuzzy: it reuses what the memory has of the same texts, not of "
-                    "similar ones."
-                )
+            if memory:
+                mention_exact_memory(note, model, translator)
             return translator
         finally:
             gc.freeze()

@@ -47,7 +47,7 @@ class DecodingConfig(Section):
     of 1 with 50 more."""
     n_best: int = Field(1, ge=1, le=1_000)
     """Translations of each sentence, best first."""
-    mbr: int = Field(0, ge=0, le=1_000)
+    mbr: int = Field(0, ge=0, le=100)
     """Minimum Bayes risk: also draw so many translations, and choose the one that is most like all of them and the
     beams; 24 takes some 25 times as long as beam search. 0: the most probable translation."""
     diversity: float = Field(0.0, ge=0, le=1_000)

@@ -5,8 +5,8 @@ An encoding that broke off goes on after the last block that was written.
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import starmap
 from pathlib import Path
@@ -47,6 +47,13 @@ class TextTools:
     @property
     def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
         return self.source_tokenizer, self.target_tokenizer
+
+    def reading(self, hints: Collection[str]) -> Self:
+        """These tools for a model that reads no other hints than these."""
+        source, target = (tokenizer.reading(hints) for tokenizer in self.tokenizers)
+        if self.source_tokenizer is self.target_tokenizer:
+            target = source
+        return replace(self, source_tokenizer=source, target_tokenizer=target)
 
     @staticmethod
     def are_in(folder: Path) -> bool:

@@ -46,12 +46,16 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
         general_parts = split(cleaned, valid=0, test=test, seed=config.seed, by="groups" if by_groups else "sentence")
         general = general_parts.train
         scored = drawn = list(general_parts.test)
-        num_general -= len(scored)
     train, general = _without(parts.train, scored), _without(general, scored)
     if by_groups:
         train = without_twins(train, drawn)
         general = without_twins(general, _split_off(parts, config))
-        num_general = sum(1 for _ in general)
+    num_general = sum(1 for _ in general)
+    if not num_general:
+        raise DataError(
+            f"{' and '.join(finetune.mix)} has no pairs to train on beside those that finetune.test scores; give other "
+            "files for one of the two."
+        )
     num_train = sum(1 for _ in train)
     weight = finetune.share / (1 - finetune.share) * num_train / max(1, num_general)
 

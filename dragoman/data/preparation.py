@@ -261,7 +261,7 @@ def prepare(
     if TextTools.are_in(folder):  # a preparation that broke off has learned them
         tools = TextTools.load(folder, shared=config.tokenizer.shared)
     else:
-        tools = kept or _learn_text_tools(parts.train, config, pairs.languages)
+        tools = kept.reading(_hints_of(config)) if kept else _learn_text_tools(parts.train, config, pairs.languages)
         tools.save(folder)
     about = _write_parts(pairs, parts, tools, config, folder)
     if num_near_duplicates:

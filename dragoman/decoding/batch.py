@@ -332,9 +332,7 @@ class BatchWork:
     def _bans(self, sentences: list[Sentence], config: DecodingConfig, times: int) -> list[Ban]:
         """The bans on tokens that these sentences need."""
         bans: list[Ban] = []
-        if self.config.starts_with_padding or not self.config.is_pretrained:
-            # Padding says nothing. Marian's decoders start with it, and models that have hardly learned predict it.
-            # Those of fairseq may, as in transformers.
+        if self.config.never_pads:
             bans.append(Never(self.config.pad_id))
         if config.forbid:
             bans.append(self.forbidden_terms(tuple(config.forbid)))

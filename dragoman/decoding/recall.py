@@ -119,11 +119,15 @@ class Recall:
             compared = Compared(source)
             best, similarity = None, 0.0
             for entry, tokens in zip(entries, tokenizer.encode_batch(texts), strict=True):
-                if (score := compared.similarity(tokens)) >= LEAST_SIMILAR and score > similarity:
+                score = compared.similarity(tokens)
+                if score == 1 and entry.source != without_label(sentence).strip():  # other values in its placeholders
+                    score -= 1 / (1 + len(tokens))
+                if score >= LEAST_SIMILAR and score > similarity:
                     best, similarity = entry, score
             hint = None
             if best is not None:
-                _, target = preprocessor.pair(best.source, best.target)
+                # Its slots are numbered as in its source, which has them in the places of those of the sentence.
+                target = preprocessor.prefix(best.target, preprocessor(best.source))
                 tokens = [begin, *tokenizer.encode(target)]
                 if len(tokens) <= room:
                     hint = Hint(tokens, MemoryMatch(best.source, best.target, similarity))

@@ -196,9 +196,10 @@ class Translator(metaclass=_HintsAtOurNames):
         """
         if self.directions and not self.languages[1]:
             raise UsageError(several_targets(self.directions))
+        recall = recall_of(Path(memory), self.languages)
         if self.recall:
             self.recall.close()
-        self.recall = recall_of(Path(memory), self.languages)
+        self.recall = recall
         self._limits.callback(self.recall.close)
         self._loading["memory"] = memory
 
@@ -244,10 +245,11 @@ class Translator(metaclass=_HintsAtOurNames):
         self.close()
 
     def close(self) -> None:
-        """End the workers, if there are any; from now on the calling thread translates alone."""
+        """End the workers, if there are any, and close the memory; from now on the calling thread translates alone."""
         if self.workers:
             self.workers.close()
             self.workers = None
+        self.recall = None
         self._limits.close()
 
     @property

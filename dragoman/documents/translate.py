@@ -18,6 +18,7 @@ from dragoman.documents.inline import Span, take_out
 from dragoman.documents.literals import lacking, without_surplus
 from dragoman.documents.projection import Projection
 from dragoman.documents.review import Review, Verdict
+from dragoman.errors import UsageError
 from dragoman.text.tokenizers.placeholders import literal_spans
 
 
@@ -161,8 +162,14 @@ _STAND_IN = re.compile(r"(\{\d+\})")
 def engine_of(
     translator: Translator, config: DecodingConfig | None = None, *, done: Callable[[], None] = lambda: None
 ) -> Engine:
-    """The engine of a model, with the search of `config` or its own. `done` is called after each text."""
-    config = (config or translator.decoding).model_copy(update={"alignments": True, "n_best": 1})
+    """The engine of a model, with the search of `config` or its own. `done` is called after each text.
+
+    Raises `UsageError` for a search for several translations.
+    """
+    config = config or translator.decoding
+    if config.n_best > 1:
+        raise UsageError("A document has one translation of each text; leave out `n_best`.")
+    config = config.model_copy(update={"alignments": True})
 
     def translate(texts: list[str]) -> Iterator[Translation]:
         for translation in translator.translate_windows(texts, config, window=TEXTS_AT_ONCE):
@@ -180,8 +187,11 @@ def engine_of(
 
 
 def remembered(translator: Translator, config: DecodingConfig, text: str) -> str | None:
-    """The translation of a text that the memory has, if that keeps to the terms of the search."""
-    target = translator.recall.find(text) if translator.recall else None
+    """The translation of a text that the memory has, if that keeps to the terms of the search.
+
+    With a prefix, nothing is looked up: the translation is to begin with that.
+    """
+    target = translator.recall.find(text) if translator.recall and not config.prefix else None
     return target if target is not None and translator.keeps_to_terms(text, target, config) else None
 
 

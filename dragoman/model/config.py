@@ -168,6 +168,15 @@ class TransformerConfig:
         return self.starts_with_padding or self.positions == "sinusoidal-fairseq"
 
     @property
+    def never_pads(self) -> bool:
+        """Whether padding is forbidden in translations, where it says nothing.
+
+        Marian's decoders start with it, and models that have hardly learned predict it. Those of fairseq may, as in
+        transformers.
+        """
+        return self.starts_with_padding or not self.is_pretrained
+
+    @property
     def aligning_layers(self) -> range:
         """Decoder layers whose cross-attention tells which source words a token comes from.
 

@@ -24,6 +24,10 @@ SHOWN_ALTERNATIVES = 5
 """Number of the likeliest pieces that are shown at each position of the target."""
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross": ("target", "source")}
 """Rows and columns of each attention: the tokens that look, and those that are looked at."""
+SEARCHED = {
+    "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
+}  # fmt: skip
+"""Fields of the search of a model that an inspection follows."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +159,12 @@ def inspect_translation(
     text: str,
     *,
     target: str | None = None,
-    beam_size: int = 5,
-    length_penalty: float = 1.0,
-    length_offset: float = 0.0,
+    **search_options: Any,
 ) -> Inspection:
     """Inspect the model's translation of `text`, or the translation `target` if it is given.
 
-    Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
+    The search is that of the model but for `search_options`, such as `beam_size=2`, without glossaries and forbidden
+    terms. Raises `UsageError` for an empty text and `DataError` for one of more than `MOST_TOKENS` tokens.
     """
     config, preprocessor = model.model.config, model.preprocessor
     source_tokenizer, target_tokenizer = model.tokenizers
@@ -169,13 +172,7 @@ def inspect_translation(
     text = _clean(text, "text")
     target = _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
-    options = {
-        "beam_size": beam_size,
-        "length_penalty": length_penalty,
-        "length_offset": length_offset,
-        **model.decoding.model_dump(include={"min_ratio", "min_slack", "max_ratio", "max_extra"}),
-    }
-    search_config = DecodingConfig.validate(options)
+    search_config = DecodingConfig.validate(model.decoding.model_dump(include=SEARCHED) | search_options)
     search = _search(model, source_ids[:-1], search_config)
     if not given:
         best = search.hypotheses[0]

@@ -12,6 +12,7 @@ from dragoman.model.fast.loss import SLICE_ELEMENTS
 from dragoman.model.transformer import linear_maps
 from dragoman.runs.train import freeze
 from dragoman.storage.validate import check_files
+from dragoman.training.low_rank import all_weights
 
 RANKS = (1, 8, 64)
 """Numbers of processes that memory is estimated for."""
@@ -55,8 +56,8 @@ def estimate(config: RunConfig) -> list[Memory]:
         model = Transformer(config.transformer(*sizes))
     if config.finetune.model:
         freeze(model, config.finetune)
-    weights = sum(weight.numel() for weight in model.parameters())
-    gradient = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    weights = sum(weight.numel() for weight in all_weights(model))
+    gradient = sum(weight.numel() for weight in all_weights(model) if weight.requires_grad)
     states = _states(model, config)
     estimates = []
     for ranks in RANKS:
@@ -70,15 +71,13 @@ def estimate(config: RunConfig) -> list[Memory]:
 
 def _states(model: Transformer, config: RunConfig) -> int:
     """Numbers that the optimizer keeps for all weights that are not frozen."""
-    learned = [weight for weight in model.parameters() if weight.requires_grad]
-    matrices = [linear.weight for linear in linear_maps(model) if linear.weight.requires_grad]
-    all_weights, in_matrices = (sum(weight.numel() for weight in group) for group in (learned, matrices))
+    learned = sum(weight.numel() for weight in all_weights(model) if weight.requires_grad)
     if config.finetune.lora:
-        # Two thin matrices, and two moments of each.
-        thin = 3 * sum(config.finetune.lora * sum(weight.shape) for weight in matrices)
-        return thin + STATES["adamw"] * (all_weights - in_matrices)
-    states = STATES[config.training.optimizer] * all_weights
-    return states - in_matrices if config.training.optimizer == "muon" else states
+        return STATES["adamw"] * learned
+    states = STATES[config.training.optimizer] * learned
+    if config.training.optimizer == "muon":
+        states -= sum(linear.weight.numel() for linear in linear_maps(model) if linear.weight.requires_grad)
+    return states
 
 
 def activation_bytes(model: Transformer, tokens: int, config: RunConfig) -> int:

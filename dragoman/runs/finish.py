@@ -12,6 +12,7 @@ from dragoman.config.run import RunConfig
 from dragoman.data.preparation import Pairs, PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.calibration import FEWEST, calibrate
+from dragoman.evaluation.eight_bits import bleu_in_eight_bits
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
 from dragoman.evaluation.remarks import Training, with_remarks
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
@@ -31,6 +32,8 @@ from dragoman.text.variants import DESCRIPTIONS
 
 CALIBRATED = 1_000
 """Validation pairs to which the confidence of translations is fitted."""
+TRIED = 100
+"""Validation pairs on which a pretrained model is tried in eight bits."""
 VARIED, LONG_RUN = 200, 10
 """Test pairs of which variants are scored, and the minutes of a run that has the time for it."""
 CLEAR_GAIN = 1.0
@@ -127,6 +130,13 @@ def _sketch(directory: RunDirectory, config: RunConfig, data: PreparedData) -> S
     return data.sketch.after(base) if base else None
 
 
+def try_eight_bits(directory: RunDirectory, data: PreparedData) -> None:
+    """Store how well a pretrained model still translates in eight bits after it was trained on, as `import` does."""
+    kept = ModelDirectory.load(directory.path)
+    sources = [source for source, _ in data.valid_pairs[:TRIED]]
+    replace(kept, int8_bleu=bleu_in_eight_bits(kept, sources)).save(directory.path)
+
+
 def _calibrate(directory: RunDirectory, data: PreparedData, sketch: Sketch | None) -> None:
     """Fit the confidence of the kept model to validation pairs, unless these are too few."""
     pairs = data.valid_pairs[:CALIBRATED]
@@ -159,8 +169,14 @@ def describe(
             replace(ModelDirectory.load(directory.path), decoding=config.decoding).save(directory.path)
     if config.finetune.lora and config.finetune.adapts and not config.finetune.new_language:
         with described("The adapter"):
-            base, adapted = (ArrayDirectory.load(path).model.weights for path in (directory.base, directory.path))
-            write_adapter(directory.path / ADAPTER, base, adapted, rank=config.finetune.lora)
+            base, adapted = (ArrayDirectory.load(path) for path in (directory.base, directory.path))
+            write_adapter(
+                directory.path / ADAPTER,
+                base.model.weights,
+                adapted.model.weights,
+                rank=config.finetune.lora,
+                int8_bleu=adapted.int8_bleu,
+            )
     sketch = _sketch(directory, config, data)
     with described("The sketch of the training pairs"):
         if sketch:

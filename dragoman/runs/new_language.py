@@ -15,7 +15,7 @@ from dragoman.engine.parameters import OF_SOURCES, OF_TARGETS
 from dragoman.errors import UsageError
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory, model_of
-from dragoman.text.language_codes import find_language, known_language
+from dragoman.text.language_codes import find_language, known_language, plain_code
 from dragoman.text.tokenizers.joined import learn_joined
 from dragoman.text.tokenizers.pretrained import PretrainedTokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -46,6 +46,7 @@ def with_language(
     if is_shared and isinstance(source, PretrainedTokenizer) and target.languages:
         joined = _joined_pieces(source, texts)
     if not isinstance(source, PretrainedTokenizer):
+        code = plain_code(code)  # as the labels of pairs have it
         grown_source = source.with_targets([code])
         token = grown_source.spelled(grown_source.vocab_size - 1)
     else:

@@ -33,7 +33,7 @@ from dragoman.system.urls import file_system
 from dragoman.text.characters import normalised
 from dragoman.text.identification import certain_language
 from dragoman.text.labels import languages_in
-from dragoman.text.language_codes import Languages, close, same_language, two_letters
+from dragoman.text.language_codes import Languages, close, plain_code, same_language, two_letters
 from dragoman.text.scripts import unspaced_language
 
 IDENTIFIED, LOOKED_AT = 4_000, 200_000
@@ -104,7 +104,7 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
             known_directions = directions(base)
             if known_directions and config.finetune.new_language:
                 code, _ = config.finetune.new_language
-                known_directions += [(source, code) for source, _ in known_directions]
+                known_directions += [(source, plain_code(code)) for source, _ in known_directions]
     bitext = open_corpora(config.data, labelled=bool(known_directions))
     held_out_parts = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     languages_were_open = not bitext.languages and not bitext.has_labels

@@ -28,7 +28,7 @@ from dragoman.evaluation.validation import evaluate_quickly
 from dragoman.model import Transformer
 from dragoman.model.transformer import linear_maps
 from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
-from dragoman.runs.finish import describe, score_kept, seconds_to_conclude
+from dragoman.runs.finish import describe, score_kept, seconds_to_conclude, try_eight_bits
 from dragoman.runs.mirrored import mirrored
 from dragoman.runs.new_language import with_language
 from dragoman.runs.plan import resources
@@ -51,6 +51,7 @@ from dragoman.system.signals import stop_signals
 from dragoman.text.characters import cut_label
 from dragoman.text.labels import languages_in
 from dragoman.text.language_codes import same_language
+from dragoman.training.low_rank import adapt
 from dragoman.training.progress import Progress
 from dragoman.training.stability import summary_of_troubles
 from dragoman.training.throughput import measure_throughput
@@ -162,7 +163,6 @@ def follow_run(ranks: Ranks) -> None:
             config=config.training,
             seed=config.seed,
             callbacks=callbacks,
-            lora=config.finetune.lora,
         )
         try:
             trainer.resume()
@@ -248,9 +248,7 @@ def _choose_training(config: RunConfig, directory: RunDirectory, context: RunCon
     if needs_throughput(config):
         with context.listener.status("Measuring the speed of a few steps"):
             model = _initial_model(directory, measured, data).to(choose_device())
-            throughput = measure_throughput(
-                model, data.train, measured.training, ranks=context.ranks.size, lora=config.finetune.lora
-            )
+            throughput = measure_throughput(model, data.train, measured.training, ranks=context.ranks.size)
         spent = time.monotonic() - context.started
         run_resources = replace(run_resources, throughput=throughput, spent=spent)
     base = ModelDirectory.load(directory.base).model.config if config.finetune.model else None
@@ -292,6 +290,9 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
         if troubles := summary_of_troubles(outcome.progress):
             listener.warn(troubles)
         release_memory()  # of the training
+        if model.config.is_pretrained:
+            with listener.status("Trying eight bits"):
+                try_eight_bits(directory, data)
         evaluation = _score(directory, config, data, listener, go_on)
         describe(directory, config, data, evaluation, listener, later=go_on)
         _log_end(outcome, directory, listener, go_on)
@@ -388,7 +389,7 @@ def _initial_model(directory: RunDirectory, config: RunConfig, data: PreparedDat
 
 
 def freeze(model: Transformer, finetune: FinetuneConfig) -> None:
-    """Exclude from training what is to stay as it is: the parts in `freeze`, and with LoRA all but the matrices.
+    """Exclude from training what is to stay as it is: the parts in `freeze`, and with LoRA all but changes of matrices.
 
     Embeddings of a new vocabulary, or with a new language, are trained with LoRA, too.
     """
@@ -401,6 +402,8 @@ def freeze(model: Transformer, finetune: FinetuneConfig) -> None:
         )
         is_learned = not finetune.lora or id(parameter) in matrices or has_new_rows
         parameter.requires_grad_(is_learned and part not in finetune.freeze)
+    if finetune.lora:
+        adapt(model, rank=finetune.lora)
 
 
 def _fit(
@@ -427,7 +430,6 @@ def _fit(
             config=training,
             seed=config.seed,
             callbacks=callbacks,
-            lora=config.finetune.lora,
         )
         opened.callback(trainer.executor.close)
         trainer.resume()

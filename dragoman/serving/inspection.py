@@ -4,11 +4,12 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.translation import Translation
 from dragoman.errors import DragomanError, ResourceError
 from dragoman.serving.limits import Refusal
@@ -63,6 +64,8 @@ class InspectedModel:
     """State of the files that the server translates with; by default, as they are now."""
     adapter: Path | None = None
     """The adapter that the server translates with."""
+    decoding: DecodingConfig | None = None
+    """The search of the server; by default that of the model."""
 
     def __post_init__(self) -> None:
         if self.state is None:
@@ -89,7 +92,8 @@ class InspectedModel:
         """The HTML page that `dragoman inspect` writes."""
         from dragoman.report import inspect_translation, render_inspection
 
-        return render_inspection(inspect_translation(self.model, text, target=target))
+        model = replace(self.model, decoding=self.decoding) if self.decoding else self.model
+        return render_inspection(inspect_translation(model, text, target=target))
 
 
 class ModelChanged(ResourceError):

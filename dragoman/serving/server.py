@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dragoman.config.decoding import DecodingConfig
+from dragoman.decoding import units
 from dragoman.decoding.recall import Recall, means
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.translator import Translator
@@ -345,11 +346,11 @@ class Server:
         unknown = [text for text, translation in zip(texts, known, strict=True) if translation is None]
         computed = iter(await self._computed(source, unknown, request, config))
         answers = []
-        for translation in known:
+        for text, translation in zip(texts, known, strict=True):
             if translation is None:
                 answers.append(next(computed))
             else:
-                answers.append(Answer(translation, [], from_memory=True))
+                answers.append(replace(_text_answer(units.remembered(text, translation, config)), from_memory=True))
         if self.memory and request.similar:
             most = min(request.similar, self.limits.alternatives)
             compare = partial(self._similar, languages=pair, most=most, until=time.monotonic() + COMPARING)
@@ -399,19 +400,7 @@ class Server:
                 known=self._memory_lookup((source, request.target), config),
             )
             return await _result_or_refusal(pages)
-        return [
-            Answer(
-                translation.text,
-                _distinct_alternatives(translation),
-                translation.score,
-                translation.alignment,
-                translation.confidence,
-                translation.edit_probability,
-                bool(translation.untranslated),
-                translation.sentences,
-            )
-            for translation in await self.translations(translator, texts, config)
-        ]
+        return [_text_answer(translation) for translation in await self.translations(translator, texts, config)]
 
     def _config(self, translator: Translator, request: TextRequest) -> DecodingConfig:
         """The search of a model with the options of a request. Raises `Refusal`."""
@@ -427,7 +416,7 @@ class Server:
         try:
             beam_size = DecodingConfig.validate(options).beam_size
             # With diversity, each of the `n_best` groups has as many hypotheses.
-            beam_size = math.ceil(beam_size / n_best) * n_best if diversity else max(beam_size, n_best)
+            beam_size = max(n_best, beam_size // n_best * n_best) if diversity else max(beam_size, n_best)
             config = DecodingConfig.validate(
                 options | {"n_best": n_best, "beam_size": beam_size, "diversity": diversity}
             )
@@ -517,6 +506,20 @@ def _translate_pages(texts: Sequence[str], reader: Callable[[str], Document], en
         raise DataError("The text has too many elements inside of each other.") from None
     except FormatError as error:
         raise DataError(f"The text {error}") from None
+
+
+def _text_answer(translation: Translation) -> Answer:
+    """The answer to a text without tags."""
+    return Answer(
+        translation.text,
+        _distinct_alternatives(translation),
+        translation.score,
+        translation.alignment,
+        translation.confidence,
+        translation.edit_probability,
+        bool(translation.untranslated),
+        translation.sentences,
+    )
 
 
 def _page_answer(text: str, page: Document, engine: Engine, made: Mapping[str, Translation]) -> Answer:

@@ -7,11 +7,13 @@ names the weights that it was made for, and is refused for others.
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from dragoman.errors import DataError
+from dragoman.storage.validate import INT8_BLEU
 from dragoman.storage.weights_file import opened, read_weights, sealed
 from dragoman.system.atomic import write_file
 from dragoman.system.seals import checksum
@@ -25,6 +27,15 @@ PRECISE = 1e-5
 """Error of a product of thin matrices, as a share of the norm of the matrix that it changes."""
 Weights = Mapping[str, np.ndarray]
 """Float32 arrays by name, as `dragoman.engine.parameters.shapes` has them."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A model with the changes of an adapter."""
+
+    weights: dict[str, np.ndarray]
+    int8_bleu: float | None
+    """BLEU in eight bits, with the translations in float32 as references; None if it was not measured."""
 
 
 def identity(weights: Weights) -> str:
@@ -49,8 +60,8 @@ def run_of(adapter: Path, model: Path) -> Path | None:
     return folder if is_run else None
 
 
-def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int) -> None:
-    """Write what turns `base` into `adapted`.
+def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int, int8_bleu: float | None = None) -> None:
+    """Write what turns `base` into `adapted`, and how well that translates in eight bits, if it was measured.
 
     The changes are of the `rank`, or a little higher, such as those of a mean of several models. Raises `ValueError` if
     something else than matrices has changed.
@@ -64,7 +75,8 @@ def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int) -> 
         if weight.ndim != 2:
             raise ValueError(f"an adapter changes matrices alone, not '{name}'")
         tensors[name + UP], tensors[name + DOWN] = _factors(base[name], weight, rank)
-    write_file(path, sealed(tensors, save, {BASE: identity(base)}, name=ADAPTER))
+    facts = {BASE: identity(base)} | ({} if int8_bleu is None else {INT8_BLEU: f"{int8_bleu:.2f}"})
+    write_file(path, sealed(tensors, save, facts, name=ADAPTER))
 
 
 def _factors(before: np.ndarray, after: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,8 +102,8 @@ def check_adapter(path: Path) -> None:
         _check_names(header.sums, path)
 
 
-def with_adapter(weights: Weights, path: Path) -> dict[str, np.ndarray]:
-    """Weights with the changes of an adapter. Raises `DataError` if it is damaged, or made for another model."""
+def with_adapter(weights: Weights, path: Path) -> Adapted:
+    """A model with the changes of an adapter. Raises `DataError` if it is damaged, or made for another model."""
     file = _existing(path)
     stored = read_weights(file)
     _check_names(stored.sums, file)
@@ -103,7 +115,7 @@ def with_adapter(weights: Weights, path: Path) -> dict[str, np.ndarray]:
     adapted = dict(weights)
     for name in names:
         adapted[name] = _changed(name, weights, stored.arrays, file)
-    return adapted
+    return Adapted(adapted, _int8_bleu(stored.sums, file))
 
 
 def _changed(name: str, weights: Weights, arrays: Weights, file: Path) -> np.ndarray:
@@ -117,6 +129,15 @@ def _changed(name: str, weights: Weights, arrays: Weights, file: Path) -> np.nda
     if not np.isfinite(changed).all():
         raise DataError(f"{file} has changes of '{name}' that are no finite numbers; copy it again.")
     return changed
+
+
+def _int8_bleu(facts: Mapping[str, str], file: Path) -> float | None:
+    if INT8_BLEU not in facts:
+        return None
+    try:
+        return float(facts[INT8_BLEU])
+    except ValueError:
+        raise DataError(f"{file} is damaged: its {INT8_BLEU} is no number; copy it again.") from None
 
 
 def _existing(path: Path) -> Path:

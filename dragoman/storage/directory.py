@@ -173,8 +173,10 @@ class Directory(Generic[M]):
         decoding = decoding_defaults(path, config)
         weights = parameters.restored(stored_weights.arrays)
         parameters.check(architecture, weights, origin=path / WEIGHTS)
+        int8_bleu = config.get(INT8_BLEU)
         if adapter:
-            weights = with_adapter(weights, adapter)
+            adapted = with_adapter(weights, adapter)
+            weights, int8_bleu = adapted.weights, adapted.int8_bleu
         style = SourceStyle()
         if config[STYLE]:
             style = SourceStyle.from_json(texts.contents[config[STYLE]], path / config[STYLE])
@@ -195,7 +197,7 @@ class Directory(Generic[M]):
             decoding,
             style,
             [(source, target) for source, target in config.get(DIRECTIONS, [])],
-            config.get(INT8_BLEU),
+            int8_bleu,
         )
 
     @classmethod

@@ -283,7 +283,7 @@ class _Connection:
     """A connection that threads share one after another."""
 
     def __init__(self, path: Path, *, read_only: bool):
-        address = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
+        address = _read_only_address(path) if read_only else str(path)
         connection = sqlite3.connect(address, timeout=OPENING, check_same_thread=False, uri=read_only)
         self._connection = _lenient(connection)
         self._lock = threading.Lock()
@@ -417,6 +417,17 @@ def _clean(text: str) -> str:
     return _CONTROL.sub("", normalised(well_formed(text)))
 
 
+def _read_only_address(path: Path) -> str:
+    """The URI by which SQLite only reads a file.
+
+    It writes files beside it nevertheless, by which readers and writers take turns, unless it is told that nobody
+    writes: so it is where the folder is not to be written in, and no writer has left its log.
+    """
+    has_log = path.with_name(path.name + "-wal").exists()
+    is_fixed = not has_log and not os.access(path.absolute().parent, os.W_OK)
+    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_fixed else ''}"
+
+
 def is_memory(path: Path) -> bool:
     """Whether a file is an SQLite database."""
     return os.path.isfile(path) and read_head(path).startswith(b"SQLite format 3\0")
@@ -428,7 +439,7 @@ def stored_entries(path: Path) -> Iterator[Entry | None]:
     Raises `DataError` if the file cannot be read as a memory, and `ResourceError` if another program has locked it.
     """
     try:
-        address = f"{path.absolute().as_uri()}?mode=ro"
+        address = _read_only_address(path)
         with closing(_lenient(sqlite3.connect(address, timeout=OPENING, uri=True))) as connection:
             _check(connection, path)
             is_marked = _is_marked(connection)

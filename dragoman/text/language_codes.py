@@ -38,8 +38,8 @@ MAX_LISTED = 12
 _ALIASES = {"pb": ["pt", "br"], "zt": ["zh", "hant"]}
 """Codes of Argos Translate and LibreTranslate for Brazilian Portuguese and traditional Chinese."""
 _LANGUAGES_OF_SCRIPTS = {
-    "arab": "ar arz ckb fa ps sd ug ur", "armn": "hy", "beng": "as bn",
-    "cyrl": "ba be bg cv kk ky mk mn ru sr tg tt uk", "deva": "hi mr ne sa", "ethi": "am ti", "geor": "ka",
+    "arab": "ar arz ckb fa ks ps sd ug ur", "armn": "hy", "beng": "as bn",
+    "cyrl": "ba be bg ce cv kk kv ky mk mn os ru sr tg tt uk", "deva": "hi mr ne sa", "ethi": "am ti", "geor": "ka",
     "grek": "el", "gujr": "gu", "guru": "pa", "hans": "zh wuu", "hant": "yue", "hebr": "he hbo yi", "jpan": "ja",
     "khmr": "km", "knda": "kn", "kore": "ko", "laoo": "lo", "mlym": "ml", "mymr": "my", "orya": "or", "sinh": "si",
     "taml": "ta", "telu": "te", "thaa": "dv", "thai": "th", "tibt": "bo dz",

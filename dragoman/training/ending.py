@@ -22,7 +22,7 @@ class Plan:
     reason: str = ""
     """The limit that ends the run at `last_step`, such as "90 minutes"."""
     limits: list[float | None] = field(default_factory=list)
-    """All limits of the run (`limits`) when the decay began."""
+    """All limits of the run (`limits`) when R-Drop ended or the decay began, whichever was later."""
     r_drop_until: int | None = None
     """The last step with R-Drop, if the run is too slow for it."""
 
@@ -57,7 +57,7 @@ def limits(config: TrainingConfig) -> list[float | None]:
 
 
 def admits_more(config: TrainingConfig, plan: Plan) -> bool:
-    """Whether a limit is higher than when the decay began, or gone."""
+    """Whether a limit is higher than when R-Drop ended or the decay began, or gone."""
     now_and_then = zip(limits(config), plan.limits, strict=False)
     return any((now or math.inf) > (then or math.inf) for now, then in now_and_then)
 

@@ -29,6 +29,7 @@ from dragoman.model.loss import LossOptions
 from dragoman.model.transformer import linear_maps
 from dragoman.system.processes import WorkerError, Workers, available_workers
 from dragoman.training.loss import loss_and_backward
+from dragoman.training.low_rank import all_weights
 
 Compute = Callable[[Transformer, Batch], Any]
 Arrays = list[np.ndarray]
@@ -111,7 +112,7 @@ class Executor:
             if loss is not None:
                 losses.append(loss)
                 continue
-            self.model.zero_grad(set_to_none=True)
+            _clear_gradients(self.model)
             losses = []
             if len(batch.labels) > 1:
                 self.too_large = min(_tokens(batch), self.too_large or _tokens(batch))
@@ -207,7 +208,7 @@ class CopiesExecutor(Executor):
         self.warn, self.threads = warn, torch.get_num_threads()
         rounded = {id(weight) for linear in linear_maps(model) for weight in linear.parameters()}
         self.weights = [
-            _shared(weight, precision if id(weight) in rounded else weight.dtype) for weight in model.parameters()
+            _shared(weight, precision if id(weight) in rounded else weight.dtype) for weight in all_weights(model)
         ]
         """The weights as all copies read them."""
         self.copies = [Copy(self, index, threads=self.threads // copies) for index in range(copies)]
@@ -222,7 +223,7 @@ class CopiesExecutor(Executor):
 
     def run(self, compute: Compute, batch: Batch, *, seed: int | None = None) -> list[Any]:
         """As `Executor.run`; dropout differs between copies, and `compute` and its results are pickled on their way."""
-        for shared, weight in zip(self.weights, self.model.parameters(), strict=True):
+        for shared, weight in zip(self.weights, all_weights(self.model), strict=True):
             shared.copy_(weight.detach())
         task = Task(compute, seed, is_training=self.model.training, with_gradient=torch.is_grad_enabled())
         # Arrays go through a pipe; tensors would go through files.
@@ -267,7 +268,7 @@ class CopiesExecutor(Executor):
         first, *others = self.copies[:count]
         gradients_of_others = [copy.gradients for copy in others]
         for weight, first_weight, *more in zip(
-            self.model.parameters(), first.model.parameters(), *gradients_of_others, strict=True
+            all_weights(self.model), all_weights(first.model), *gradients_of_others, strict=True
         ):
             if first_weight.grad is None:
                 continue
@@ -288,9 +289,9 @@ class Copy:
         self.index, self.threads = index, threads
         self.generator = torch.Generator()
         self.model = deepcopy(executor.model)
-        for weight, shared in zip(self.model.parameters(), executor.weights, strict=True):
+        for weight, shared in zip(all_weights(self.model), executor.weights, strict=True):
             weight.data = shared
-        self.gradients = [_shared(weight, weight.dtype) for weight in executor.weights] if index else []
+        self.gradients = [_shared_gradient(weight) for weight in all_weights(self.model)] if index else []
         for module in self.model.modules():
             if isinstance(module, Dropout):
                 module.generator = self.generator
@@ -302,10 +303,11 @@ class Copy:
         torch.set_num_threads(self.threads)  # of this thread; and of a library that knows one number for all
         if task.seed is not None:
             self.generator.manual_seed((task.seed * 1_000_003 + self.index) % 2**63)
-        self.model.train(task.is_training).zero_grad(set_to_none=True)
+        self.model.train(task.is_training)
+        _clear_gradients(self.model)
         if task.with_gradient:
-            for weight, gradient in zip(self.model.parameters(), self.gradients, strict=False):  # the first has none
-                weight.grad = gradient.zero_()
+            for weight, gradient in zip(all_weights(self.model), self.gradients, strict=False):  # the first has none
+                weight.grad = None if gradient is None else gradient.zero_()
         batch = Batch.from_tensors(*map(torch.from_numpy, arrays))
         with torch.set_grad_enabled(task.with_gradient):
             return task.compute(self.model, batch)
@@ -314,6 +316,11 @@ class Copy:
 def out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory ran out."""
     return isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def _clear_gradients(model: Transformer) -> None:
+    for weight in all_weights(model):
+        weight.grad = None
 
 
 def _tokens(batch: Batch) -> int:
@@ -325,3 +332,8 @@ def _shared(weight: Tensor, dtype: torch.dtype) -> Tensor:
     """Zeros in the shape of a weight, in anonymous memory that forked processes share."""
     memory = mmap.mmap(-1, weight.numel() * dtype.itemsize)
     return torch.frombuffer(memory, dtype=dtype, count=weight.numel()).view(weight.shape)
+
+
+def _shared_gradient(weight: Tensor) -> Tensor | None:
+    """Shared memory for the gradient of a weight; None if it is frozen."""
+    return _shared(weight, weight.dtype) if weight.requires_grad else None

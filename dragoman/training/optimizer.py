@@ -11,29 +11,29 @@ from dragoman.config.training import TrainingConfig
 from dragoman.errors import UsageError
 from dragoman.model.transformer import linear_maps
 from dragoman.system.ranks import sharded_like, unsharded
-from dragoman.training.low_rank import LowRank
+from dragoman.training.low_rank import LowRank, low_rank_maps
 from dragoman.training.muon import CombinedOptimizer, Muon
 
 MOMENTS = {
     "adam": "exp_avg", "adamw": "exp_avg", "muon": "momentum", "rmsprop": "square_avg", "sgd": "momentum_buffer"
 }  # fmt: skip
 """For each optimizer the name of one of its states, by which its checkpoints are recognised."""
-LORA, LORA_MOMENT = "lora", "up"
+LORA, LORA_MOMENT = "lora", "mean"
 """The same for `_low_rank`, which is no `config.optimizer`."""
 WRAPPED = "add_param_group", "load_state_dict", "state_dict", "step", "zero_grad"
 """Methods of optimizers that import torch.compile when they are called."""
 
 
-def build_optimizer(model: nn.Module, config: TrainingConfig, *, lora: int = 0) -> torch.optim.Optimizer:
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """The optimizer `config.optimizer` over all weights of `model`; weight decay spares norms and biases.
 
     RMSprop takes the second of `betas`, `momentum` is SGD's. Muon is for the matrices inside the layers; tables, the
     projection, norms and biases have AdamW beside it. The learning rate is 0 until it is set, before every step.
-    With `lora`, the rank of the changes that are learned, these are of the matrices inside the layers, instead of what
-    `config.optimizer` says, and AdamW is for what else is trained.
+    A model whose matrices learn by low-rank changes has Adam for these, instead of what `config.optimizer` says, and
+    AdamW for what else is trained.
     """
-    if lora:
-        return _low_rank(model, config, rank=lora)
+    if low_rank_maps(model):
+        return _low_rank(model, config)
     groups = _groups(model.parameters(), config.weight_decay)
     if config.optimizer == "rmsprop":
         return eager(torch.optim.RMSprop)(groups, lr=0.0, alpha=config.betas[1], eps=config.eps)
@@ -60,12 +60,10 @@ def _groups(weights: Iterable[nn.Parameter], weight_decay: float) -> list[dict[s
     ]
 
 
-def _low_rank(model: nn.Module, config: TrainingConfig, *, rank: int) -> torch.optim.Optimizer:
+def _low_rank(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """LoRA for the matrices inside the layers, and AdamW for other weights that are not frozen."""
-    matrices = [cast(nn.Parameter, linear.weight) for linear in linear_maps(model) if linear.weight.requires_grad]
-    matrix_ids = set(map(id, matrices))
-    others = [p for p in model.parameters() if p.requires_grad and id(p) not in matrix_ids]
-    low_rank = eager(LowRank)(matrices, rank=rank, betas=config.betas, eps=config.eps)
+    others = [p for p in model.parameters() if p.requires_grad]
+    low_rank = eager(LowRank)(low_rank_maps(model), betas=config.betas, eps=config.eps)
     if not others:
         return low_rank
     adamw = eager(torch.optim.AdamW)(

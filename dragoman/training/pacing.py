@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from dragoman.config.training import ENDING, TrainingConfig
 from dragoman.data.batching import TokenBatches
-from dragoman.training.ending import last_step, minutes_limit, patience_limit, plan_decay, steps_in
+from dragoman.training.ending import last_step, limits, minutes_limit, patience_limit, plan_decay, steps_in
 from dragoman.training.progress import Progress
 from dragoman.training.schedule import learning_rate
 
@@ -133,7 +133,7 @@ class Pacing:
         epochs = position.epoch + position.batch / len(self.batches.plan(position.epoch))
         if epochs * (1 + steps_left / progress.step) >= config.r_drop_epochs:
             return False
-        plan.r_drop_until = progress.step
+        plan.r_drop_until, plan.limits = progress.step, limits(config)
         # From now on steps take less time; those so far say nothing about it.
         self._first = self._latest = self._now()
         return True

@@ -18,6 +18,7 @@ from dragoman.model.loss import LossOptions
 from dragoman.system.ranks import Ranks, unsharded
 from dragoman.training.executors import Executor, GradientSum, build_executor
 from dragoman.training.loss import batch_loss
+from dragoman.training.low_rank import all_weights
 
 
 def build_parallel_executor(
@@ -46,7 +47,7 @@ class ReplicatedExecutor:
     def __init__(self, local: Executor, ranks: Ranks):
         self.local, self.ranks = local, ranks
         self.close = local.close
-        self.weights = [weight for weight in local.model.parameters() if weight.requires_grad]
+        self.weights = [weight for weight in all_weights(local.model) if weight.requires_grad]
 
     @property
     def too_large(self) -> int | None:

@@ -31,7 +31,6 @@ def measure_throughput(
     config: TrainingConfig,
     *,
     ranks: int = 1,
-    lora: int = 0,
     seconds: float = SECONDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
@@ -48,7 +47,7 @@ def measure_throughput(
     largest = share if device.type == "cuda" else min(share, TOKENS_PER_COPY * torch.get_num_threads())
     try:
         gradient_throughput = _gradient_throughput(executor, batches, largest, seconds, clock)
-        update_seconds = _update_seconds(build_optimizer(model, config, lora=lora), device, clock)
+        update_seconds = _update_seconds(build_optimizer(model, config), device, clock)
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dragoman.config.training import TrainingConfig
 from dragoman.data.batching import TokenBatches
@@ -30,6 +31,7 @@ from dragoman.training.averaging import MovingAverage, average_weights
 from dragoman.training.ending import Plan, admits_more
 from dragoman.training.executors import Executor
 from dragoman.training.loss import loss_options
+from dragoman.training.low_rank import all_weights, copy_factors, low_rank_maps, named_factors
 from dragoman.training.optimizer import LORA, build_optimizer, load_moments, moments
 from dragoman.training.pacing import Pacing
 from dragoman.training.parallel import build_parallel_executor
@@ -97,10 +99,7 @@ class Validation:
 
 
 class Trainer:
-    """Trains `model` on `batches` as `config` says; `resume` continues from the last checkpoint.
-
-    With `lora`, the rank, only low-rank changes of its matrices are learned.
-    """
+    """Trains `model` on `batches` as `config` says; `resume` continues from the last checkpoint."""
 
     def __init__(
         self,
@@ -111,22 +110,18 @@ class Trainer:
         config: TrainingConfig,
         seed: int,
         callbacks: TrainerCallbacks,
-        lora: int = 0,
     ):
         self.model, self.batches, self.valid = model, batches, valid
         self.config, self.seed, self.callbacks = config, seed, callbacks
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
         self.ranks = callbacks.ranks
-        # Frozen weights are the first ones for ever.
-        self._first_weights = {
-            name: p.detach().cpu().clone() if p.requires_grad else p.detach() for name, p in model.named_parameters()
-        }
+        self._start = _first_tensors(model)
         options = loss_options(config, model.config.pad_id)
         self.executor = build_parallel_executor(
             model, self.precision, options, config=config, ranks=self.ranks, warn=self._warn
         )
-        self.optimizer = build_optimizer(model, config, lora=lora)
-        self._optimizer_name = LORA if lora else config.optimizer
+        self.optimizer = build_optimizer(model, config)
+        self._optimizer_name = LORA if low_rank_maps(model) else config.optimizer
         self.ema = MovingAverage(model, config.ema) if config.ema else None
         self.progress = Progress()
         self.pacing = Pacing(
@@ -218,7 +213,7 @@ class Trainer:
         gradient = self.executor.backward(batches, seed=partial(random_seed, self.seed, progress.step))
         self._warn(*count_memory_errors(progress, gradient, self.executor.too_large, config))
 
-        norm = float(unsharded(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip_norm or math.inf)))
+        norm = float(unsharded(torch.nn.utils.clip_grad_norm_(all_weights(self.model), config.clip_norm or math.inf)))
         rate = self.pacing.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -254,8 +249,11 @@ class Trainer:
         latest = self.callbacks.checkpoints.load_latest()
         if latest:
             self.load_state_dict(*latest)
-        if progress.plan.decay_from is not None and admits_more(self.config, progress.plan):
-            self._take_back_decay(progress.plan.decay_from)
+        if admits_more(self.config, progress.plan):
+            if progress.plan.decay_from is not None:
+                self._take_back_decay(progress.plan.decay_from)
+            progress.plan.r_drop_until = None  # whether there is time for R-Drop is seen anew
+            self._follow_plan()
         self._warn(*remember_machine(progress, self.precision, self.ranks.size))
 
     def _take_back_decay(self, step_before: int) -> None:
@@ -268,8 +266,7 @@ class Trainer:
             self.load_state_dict(tensors, state | lasting | {"stale": 0})
         except DataError as error:
             self._warn(f"The decay cannot be taken back: {error}")
-        progress.plan = Plan(validate_every)  # whether there is time for R-Drop is seen anew, too
-        self._follow_plan()
+        progress.plan = Plan(validate_every)
 
     @torch.no_grad()
     def validate(self) -> tuple[Transformer, Validation]:
@@ -298,6 +295,8 @@ class Trainer:
         """The tensors and the counters of a checkpoint."""
         weights = {name: unsharded(weight) for name, weight in self.model.named_parameters()}
         tensors: Tensors = {"model": weights, "optimizer": moments(self.optimizer)}
+        if factors := dict(named_factors(self.model)):
+            tensors["factors"] = {name: factor.detach() for name, factor in factors.items()}
         if self.ema:
             tensors["ema"] = {name: unsharded(weight) for name, weight in self.ema.weights.items()}
         return tensors, self.progress.state_dict()
@@ -306,6 +305,7 @@ class Trainer:
         """Restore a checkpoint; raises `UsageError` if another optimizer wrote it."""
         load_moments(self.optimizer, tensors["optimizer"], name=self._optimizer_name)
         copy_weights(tensors["model"], self.model, origin=self.callbacks.checkpoints.folder)
+        copy_factors(tensors.get("factors", {}), self.model)
         if self.ema:
             self.ema.load(tensors.get("ema", tensors["model"]))
         self.progress.load_state_dict(state)
@@ -384,8 +384,7 @@ class Trainer:
         # An interruption may have saved a later step.
         good_steps = {step for step in checkpoints.steps() if step <= progress.validated_step}
         self.ranks.once(lambda: checkpoints.prune(good_steps))
-        start = {"model": self._first_weights, "optimizer": {}}, Progress().state_dict()
-        tensors, state = checkpoints.load_latest() or start
+        tensors, state = checkpoints.load_latest() or (self._start, Progress().state_dict())
         self.load_state_dict(tensors, state | lasting)
         self._report("roll_back", bad_step=bad_step, rate_factor=progress.rate_factor)
         where = f"step {progress.step:,}" if progress.step else "the start"
@@ -418,6 +417,21 @@ class Trainer:
         copy_weights(last_weights, self.model, origin=snapshots.folder)
         self.progress.averaged_step = self.progress.step
         self.saver.save(*self.state_dict())
+
+
+def _first_tensors(model: Transformer) -> Tensors:
+    """The tensors of a checkpoint before the first step. Weights that never change are not copied."""
+    changing = {id(weight) for weight in all_weights(model) if weight.requires_grad}
+    changing |= {id(low_rank.weight) for low_rank in low_rank_maps(model)}
+
+    def first(weight: Tensor) -> Tensor:
+        return weight.detach().cpu().clone() if id(weight) in changing else weight.detach()
+
+    return {
+        "model": {name: first(weight) for name, weight in model.named_parameters()},
+        "factors": {name: first(factor) for name, factor in named_factors(model)},
+        "optimizer": {},
+    }
 
 
 def random_seed(seed: int, step: int, micro_batch: int) -> int:

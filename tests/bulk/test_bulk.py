@@ -17,11 +17,13 @@ import pytest
 import torch
 from backports import zstd
 
+import dragoman as dragoman_api
 from dragoman.bulk import lines as bulk_lines
 from dragoman.bulk.columns import ColumnTranslator
 from dragoman.bulk.jobs import Job, shard_of
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
+from dragoman.errors import UsageError
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.locks import lock
@@ -240,6 +242,30 @@ def test_what_a_killed_process_left_is_removed_but_not_what_a_running_one_writes
         assert dragoman(*command(model, "--output", "out", "--resume"))[0] == 0
     left = {".a.txt.0a1b2c3e.tmp", ".a.txt.0a1b2c3e.lock"}
     assert content("out").keys() == {"a.txt", "b.txt", "c.txt"} | left
+
+
+def test_a_column_has_one_text_in_each_row():
+    for options in ({"n_best": 2}, {"alignments": True}, {"confidence": True}):
+        with pytest.raises(UsageError, match="one text in each row; leave out"):
+            ColumnTranslator("model", **options)
+    ColumnTranslator("model", n_best=1, alignments=False)
+
+
+@pytest.mark.slow
+def test_a_file_from_python_has_the_columns_of_the_command(model, tmp_path):
+    (tmp_path / "in.txt").write_text("\n".join(LINES[:3]) + "\n", encoding="utf-8")
+    with Translator.load(model, device="cpu") as translator:
+        dragoman_api.translate_file(translator, tmp_path / "in.txt", tmp_path / "out.txt", alignments=True)
+        expected = translator.translate(LINES[:3], alignments=True)
+    lines = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == [translation.to_rows()[0] for translation in expected]
+    assert all(line.count("\t") == 1 for line in lines)
+
+
+def test_a_document_from_python_has_one_translation_of_each_text(model, tmp_path):
+    (tmp_path / "a.md").write_text("# Old\n", encoding="utf-8")
+    with Translator.load(model, device="cpu") as translator, pytest.raises(UsageError, match="leave out `n_best`"):
+        dragoman_api.translate_document(translator, tmp_path / "a.md", n_best=2)
 
 
 @pytest.mark.slow

@@ -267,3 +267,13 @@ def test_near_duplicates_are_not_encoded_and_their_number_is_told(tmp_path: Path
     assert about.dropped[NEAR_DUPLICATE] == len(train.left_out) > 0
     assert about.train_pairs == len(list(train))
     assert about.twins == []
+
+
+def test_general_pairs_that_are_all_scored_leave_none_to_mix_in(tmp_path: Path) -> None:
+    file = tmp_path / "general.jsonl"
+    file.write_text("\n".join(json.dumps({"en": source, "fr": target}) for source, target in GRAMMAR[:30]))
+    settings = ["data.languages=[en,fr]", "finetune.model=base", f"finetune.mix=[{file}]", f"finetune.test=[{file}]"]
+    written, config = planned(tmp_path, GRAMMAR[100:140], "data.held_out=[2,2]", *settings)
+    written.source_language, written.target_language = "en", "fr"
+    with pytest.raises(DataError, match=r"beside those that finetune\.test scores; give other files"):
+        mix_in(split_off(written, config), config, written)

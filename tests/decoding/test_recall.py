@@ -1,5 +1,6 @@
 """Translations that reuse what a translation memory has."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.recall import Recall, recall_of
 from dragoman.decoding.translator import Translator
+from dragoman.documents.translate import remembered
 from dragoman.errors import DataError, ResourceError, UsageError
 from dragoman.evaluation.evaluate import evaluate_pairs
-from dragoman.storage.memory import CANDIDATES, Memory
+from dragoman.storage.memory import CANDIDATES, Memory, stored_entries
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.hint_tokens import HINTS, SIMILAR, TERM
+from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.small import small_directory
 
@@ -288,3 +291,62 @@ def test_a_translator_with_a_memory_can_be_sent_to_another_process(folder: Path,
 
 def test_the_model_directory_keeps_tokens_of_hints(folder: Path) -> None:
     assert SIMILAR in ModelDirectory.load(folder).source_tokenizer.hints
+
+
+def test_a_hint_has_its_placeholders_in_the_order_of_its_own_source(tmp_path: Path, memory: Path) -> None:
+    """An entry whose translation lacks one of them must not shift the others: they stand for those of the sentence."""
+    directory = small_directory(Tokenizer.train(TEXTS, vocab_size=300, symbols=SLOTS).with_hints(HINTS))
+    directory.source_language, directory.target_language = "en", "fr"
+    directory.save(tmp_path / "model")
+    with_pairs(memory, [("pay 15 euros to A321 by 2023", "payez quinze euros à A321 avant 2023")])
+    translator = Translator.load(tmp_path / "model", memory=memory)
+    (item,) = translator._inputs(["pay 12 euros to A380 by 2024"], [""], translator.decoding)
+    assert item.prepared.values == ["12", "A380", "2024"]
+    assert item.hint
+    assert 0.5 < item.hint.match.similarity < 1  # the tokens are the same, the texts are not
+    said = translator.source_tokenizer.decode(item.hint.tokens[1:])
+    assert translator._preprocessor.restored(said, item.prepared) == "payez quinze euros à A380 avant 2024"
+
+
+def test_a_closed_translator_translates_without_its_memory(folder: Path, memory: Path) -> None:
+    plain = Translator.load(folder).translate([PAIRS[0][0]])[0].text
+    translator = Translator.load(folder, memory=memory)
+    with pytest.raises(DataError):
+        translator.remember(folder / "config.json")
+    assert translator.translate([PAIRS[0][0]])[0].text == PAIRS[0][1]
+    translator.close()
+    assert translator.translate([PAIRS[0][0]])[0].text == plain
+
+
+def test_a_memory_is_read_where_nothing_can_be_written(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing appears beside it, not even for a moment, unless a writer is at work."""
+    monkeypatch.setattr("dragoman.storage.memory.os.access", lambda path, mode: False)
+    before = sorted(memory.parent.iterdir())
+    with closing(Memory(memory, read_only=True)) as opened:
+        assert opened.find(("en", "fr"), PAIRS[0][0]) == PAIRS[0][1]
+        assert sorted(memory.parent.iterdir()) == before
+    assert len(list(stored_entries(memory))) == len(PAIRS)
+    with closing(Memory(memory)) as writing, closing(Memory(memory, read_only=True)) as opened:
+        writing.add(("en", "fr"), "a new one", "une nouvelle")
+        assert opened.find(("en", "fr"), "a new one") == "une nouvelle"
+
+
+def test_documents_keep_a_prefix_although_the_memory_has_the_text(folder: Path, memory: Path) -> None:
+    with Translator.load(folder, memory=memory) as translator:
+        text = PAIRS[0][0]
+        assert remembered(translator, translator.decoding, text) == PAIRS[0][1]
+        assert remembered(translator, translator.search_options(None, {"prefix": "ah"}), text) is None
+
+
+def test_a_tokenizer_whose_model_reads_no_hints_keeps_their_ids(folder: Path, tmp_path: Path) -> None:
+    tokenizer = ModelDirectory.load(folder).source_tokenizer
+    silent = tokenizer.reading([TERM])
+    assert silent.hints == {TERM: tokenizer.hints[TERM]}
+    assert silent.vocab_size == tokenizer.vocab_size
+    assert silent.encode(PAIRS[0][0]) == tokenizer.encode(PAIRS[0][0])
+    assert silent.encode("<unread similar>") == tokenizer.encode("<unread similar>")
+    assert silent.decode([tokenizer.hints[SIMILAR], *silent.encode("a dog")]) == "a dog"
+    assert tokenizer.reading(HINTS) is tokenizer
+    directory = small_directory(silent)
+    directory.save(tmp_path / "model")
+    assert ModelDirectory.load(tmp_path / "model").source_tokenizer.hints == silent.hints

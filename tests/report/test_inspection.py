@@ -1,5 +1,7 @@
 """Numbers of an inspection, compared with direct calls of the model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -176,3 +178,11 @@ def test_each_word_of_the_source_is_removed_in_turn(model, given):
 @pytest.mark.parametrize("text", ["Old", "house " * 50])
 def test_few_or_many_words_are_not_removed(model, text):
     assert inspect_translation(model, text, target=TARGET, beam_size=1).removals == []
+
+
+def test_the_search_is_that_of_the_model_unless_another_is_given(model):
+    directory = replace(model, decoding=model.decoding.model_copy(update={"beam_size": 2, "length_penalty": 0.5}))
+    own, other = inspect_translation(directory, SOURCE), inspect_translation(directory, SOURCE, beam_size=3)
+    assert (own.search_config.beam_size, own.search_config.length_penalty) == (2, 0.5)
+    assert (other.search_config.beam_size, other.search_config.length_penalty) == (3, 0.5)
+    assert len(own.search.hypotheses) == 2

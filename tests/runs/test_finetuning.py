@@ -233,5 +233,6 @@ def test_an_imported_model_is_trained_on(make, tmp_path):
     kept = ModelDirectory.load(tmp_path / "run")
     assert kept.model.config.pad_id == ModelDirectory.load(tmp_path / "base").model.config.pad_id
     assert kept.languages == ("en", "fr")
+    assert isinstance(kept.int8_bleu, float)  # found out again, for these weights
     has_several = bool(kept.target_tokenizer.languages)
     assert (kept.decoding.min_ratio is None) == has_several  # each of several languages has a usual length of its own

@@ -15,6 +15,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.runs.new_language import with_language
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.language_codes import plain_code
 from dragoman.text.tokenizers.pretrained import load_tokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.interop import pretrained_models as models
@@ -185,3 +186,12 @@ def test_pieces_are_joined_for_the_new_language_and_old_texts_are_as_before(m2m:
     (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(DataError, match="joined pieces that are not made of others"):
         load_tokenizer(tmp_path / "tokenizer.json")
+
+
+@pytest.mark.parametrize("code", ["GN", "grn_Latn", "Guarani"])
+def test_a_new_language_may_be_spelled_as_elsewhere(code: str) -> None:
+    directory = small_directory(Tokenizer.train(TEXTS * 3, vocab_size=300).with_targets(["fr", "de"]))
+    directory.directions = [("en", "fr"), ("en", "de")]
+    grown = with_language(directory, code, "de")
+    assert plain_code(code) in grown.source_tokenizer.targets
+    assert grown.directions[-1] == ("en", plain_code(code))

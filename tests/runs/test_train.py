@@ -304,7 +304,7 @@ def test_the_demo_translates_combinations_it_never_saw(tmp_path):
 def test_the_speed_is_measured_where_time_decides_and_what_follows_from_it_is_kept(tmp_path, monkeypatch):
     measured = []
 
-    def throughput(model, batches, config, *, ranks, lora):
+    def throughput(model, batches, config, *, ranks):
         measured.append(config.max_tokens)
         for weight in model.parameters():
             weight.data.zero_()

@@ -86,6 +86,8 @@ def test_every_option_of_the_search_but_those_of_memory_and_time_is_taken(runnin
     options = {"diversity": 0.5, "alternatives": 1, "beam_size": 3, "alignments": True}
     status, answer, _ = running.ask("POST", "/translate", RIGHT | {"q": "a cat"} | options)
     assert (status, answer["alignments"]) == (200, [[0, 0], [1, 1]])
+    many = {"diversity": 0.5, "alternatives": 10, "beam_size": 64}  # eleven groups of five
+    assert running.ask("POST", "/translate", RIGHT | {"q": "a cat"} | many)[0] == 200
     drawn = {"sample": "true", "temperature": "0.7", "top_k": "5", "top_p": 0.9, "seed": 7}
     assert running.ask("POST", "/translate", RIGHT | drawn)[0] == 200
     status, answer, _ = running.ask("POST", "/translate", RIGHT | {"top_k": 5})

@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -215,3 +216,16 @@ def test_a_memory_of_an_older_version_is_read_and_gets_its_checksums(path):
         connection.execute("UPDATE pairs SET target = 'Un chat.'")
     assert memory.find(("en", "fr"), "A dog.") is None
     memory.close()
+
+
+def test_an_answer_from_it_has_the_spaces_of_the_text_and_all_fields_of_others(serve, path):
+    with closing(Memory(path)) as memory:
+        running = serve(Words("en", "fr", has_confidence=True), memory=memory)
+        running.ask("POST", "/suggest", {"q": "A dog.", "s": "Un chien."} | PAIR)
+        request = {"q": ["  A dog.\n", "A cat."], "confidence": True, "alignments": True} | PAIR
+        _, answer, _ = running.ask("POST", "/translate", request)
+        assert answer["translatedText"] == ["  Un chien.\n", "A CAT."]
+        assert answer["confidence"][0] == 1.0
+        assert answer["alignments"][0] == []
+        _, answer, _ = running.ask("POST", "/translate", {"q": "A dog.", "prefix": "LE"} | PAIR)
+        assert answer["translatedText"] != "Un chien."

@@ -43,7 +43,7 @@ def adapted(base: dict[str, np.ndarray], *, rank: int) -> dict[str, np.ndarray]:
 def test_it_turns_the_model_into_the_adapted_one_even_if_its_rank_is_higher_than_it_was_to_be(base, tmp_path, rank):
     expected = adapted(base, rank=rank)
     write_adapter(tmp_path / ADAPTER, base, expected, rank=3)
-    result = with_adapter(base, tmp_path)
+    result = with_adapter(base, tmp_path).weights
     assert result.keys() == base.keys()
     np.testing.assert_allclose(result[MATRIX], expected[MATRIX], rtol=0, atol=2e-5)
     for name in (OTHER, BIAS):
@@ -51,6 +51,13 @@ def test_it_turns_the_model_into_the_adapted_one_even_if_its_rank_is_higher_than
     stored = load_file(tmp_path / ADAPTER)
     assert stored.keys() == {MATRIX + UP, MATRIX + DOWN}
     assert stored[MATRIX + UP].shape[1] == {1: 3, 3: 3, 7: 12, 23: 23}[rank]
+
+
+def test_it_knows_how_well_the_adapted_model_translates_in_eight_bits(base, tmp_path):
+    """What holds for the model that it changes says nothing about it."""
+    for bleu in (None, 98.25):
+        write_adapter(tmp_path / ADAPTER, base, adapted(base, rank=2), rank=2, int8_bleu=bleu)
+        assert with_adapter(base, tmp_path).int8_bleu == bleu
 
 
 def test_it_is_the_same_file_each_time(base, tmp_path):
@@ -73,14 +80,14 @@ def test_another_model_is_refused(base, tmp_path):
 
 def test_a_flipped_bit_is_found_or_changes_nothing(base, tmp_path):
     write_adapter(tmp_path / ADAPTER, base, adapted(base, rank=2), rank=2)
-    expected = with_adapter(base, tmp_path)[MATRIX]
+    expected = with_adapter(base, tmp_path).weights[MATRIX]
     content = (tmp_path / ADAPTER).read_bytes()
     for position in np.random.default_rng(11).integers(0, len(content), 97):
         damaged = bytearray(content)
         damaged[position] ^= 1 << (int(position) % 8)
         (tmp_path / ADAPTER).write_bytes(damaged)
         try:
-            result = with_adapter(base, tmp_path / ADAPTER)[MATRIX]
+            result = with_adapter(base, tmp_path / ADAPTER).weights[MATRIX]
         except DataError:
             continue
         np.testing.assert_array_equal(result, expected)  # the name of a checksum that need not be there

@@ -1,5 +1,8 @@
 """Language codes: which mean the same, and which two of a file are source and target."""
 
+import tomllib
+from importlib.resources import files
+
 import pytest
 
 from dragoman.errors import DataError
@@ -65,3 +68,15 @@ def test_codes_and_scripts_are_those_of_the_registry():
         theirs = langcodes.standardize_tag(name) if len(name) <= 3 else code
         # What it leaves is a code of a country or of one language of a group, which people use for the language.
         assert theirs in (code, name) or (name, theirs) in {("nob", "nb"), ("tgl", "fil")}, name
+
+
+def test_codes_of_pretrained_models_are_those_of_others() -> None:
+    """A language has the same two letters whichever model names it."""
+    langcodes = pytest.importorskip("langcodes")
+    known = tomllib.loads(files("dragoman.interop.imports").joinpath("pretrained.toml").read_text())["languages"]
+    nllb = {code.partition("_")[0] for code in known["nllb"].split()}
+    letters = {langcodes.standardize_tag(code): code for code in nllb}
+    for two, three in letters.items():
+        if len(two) == 2:
+            assert same_language(two, three), (two, three)
+    assert [same_language(*pair) for pair in (("gn", "grn_Latn"), ("ti", "tir_Ethi"), ("su", "sun"))] == [True] * 3

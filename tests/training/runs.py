@@ -133,7 +133,6 @@ class Runs:
         bleu: Callable[[Transformer], float] = from_weights,
         sentences: int = 0,
         ranks: Ranks = ALONE,
-        lora: int = 0,
         **choices: Any,
     ) -> tuple[Trainer, Watcher]:
         """A new trainer, as a new process would make it; `name` says where its checkpoints are."""
@@ -146,7 +145,6 @@ class Runs:
             config=settings(**choices),
             seed=89,
             callbacks=watcher.callbacks,
-            lora=lora,
         )
         return trainer, watcher
 

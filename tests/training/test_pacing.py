@@ -263,8 +263,23 @@ def test_r_drop_ends_where_a_run_is_too_slow_for_it(runs: Runs, monkeypatch: pyt
     assert trainer.executor.options.r_drop == 0.0
     assert any("R-Drop ends at step 20" in event["text"] for event in watcher.of("warning"))
     assert trainer.progress.plan.decay_from  # the plan of the decay has kept it
-    resumed, _ = runs.resumed("slow", schedule="wsd", warmup=1, r_drop_epochs=500.0, **choices)
+    same = {"schedule": "wsd", "warmup": 1, "r_drop_epochs": 500.0}
+    resumed, _ = runs.resumed("slow", **same, **choices)
     assert resumed.executor.options.r_drop == 0.0
+
+
+def test_a_run_that_is_given_more_minutes_sees_anew_whether_there_is_time_for_r_drop(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choices = {"validate_every": 20, "r_drop": 1.0, "r_drop_epochs": 500.0}
+    trainer, _, _ = by_clock(runs, monkeypatch, step=2.0)(max_minutes=2, **choices)
+    trainer.callbacks.stop_requested = lambda: trainer.progress.step == 22  # before the decay
+    trainer.train()
+    assert (trainer.progress.plan.r_drop_until, trainer.progress.plan.decay_from) == (20, None)
+    for minutes, r_drop in ((2, 0.0), (99, 1.0)):
+        again, _, _ = by_clock(runs, monkeypatch, step=2.0)(max_minutes=minutes, **choices)
+        again.resume()
+        assert again.executor.options.r_drop == r_drop
 
 
 def test_the_time_of_a_validation_is_none_of_steps_for_r_drop(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:

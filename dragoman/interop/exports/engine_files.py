@@ -57,6 +57,6 @@ def write_script(directory: ModelDirectory, folder: Path, engine: str) -> None:
         heads=config.num_heads,
         width=config.d_model // config.num_heads,
         longest=config.max_length or LONGEST,
-        starts_with_padding=config.starts_with_padding,
+        never_pads=config.never_pads,
     )
     (folder / "translate.py").write_text(script, encoding="utf-8")

@@ -84,7 +84,7 @@ def search_with(
     ruled = RuledStepper(
         stepper,
         prefixes=[begin_ids] * len(sources),
-        bans=[Never(config.pad_id)] if config.starts_with_padding else [],
+        bans=[Never(config.pad_id)] if config.never_pads else [],
         given=len(begin_ids),
         floors=[translation_floor(directory, source) for source in sources],
         end=config.eos_id,

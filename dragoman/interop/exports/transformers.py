@@ -137,7 +137,7 @@ def _generation_config(directory: ModelDirectory, length: int) -> dict[str, Any]
         "length_penalty": search.length_penalty,
         "max_length": length,
     }
-    if config.starts_with_padding:
+    if config.never_pads:
         values["bad_words_ids"] = [[config.pad_id]]
     if directory.target_tokenizer.language:
         values["forced_bos_token_id"] = directory.target_tokenizer.begin_ids[0]

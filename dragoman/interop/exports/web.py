@@ -68,7 +68,7 @@ def write(directory: ModelDirectory, folder: Path, numbers: str) -> None:
         "aligned_token": config.aligned_token,
         "max_length": config.max_length or LONGEST,
         "forced": directory.target_tokenizer.begin_ids,
-        "never": [config.pad_id] if config.starts_with_padding else [],
+        "never": [config.pad_id] if config.never_pads else [],
         "tokenizers": _write_tokenizers(directory, folder / "model"),
     }
     # Last, when all other files are there.

@@ -14,9 +14,9 @@ from torch import Tensor
 from dragoman.config.decoding import DecodingConfig
 from dragoman.decoding.precision import LEAST_BLEU
 from dragoman.errors import DataError, DragomanError, UsageError, command_line
+from dragoman.evaluation.eight_bits import bleu_in_eight_bits
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE, read_json
 from dragoman.interop.imports import marian
-from dragoman.interop.imports.eight_bits import bleu_in_eight_bits
 from dragoman.interop.imports.huggingface import architecture, from_huggingface
 from dragoman.interop.imports.pretrained_vocabulary import (
     marian_vocabularies,

@@ -63,6 +63,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         with_gradient = is_grad_enabled and any(ctx.needs_input_grad)
         # detach: a gradient is wanted from here on only for what is computed below, by hand.
         projection = _Projection(weight.detach(), None if bias is None else bias.detach(), dtype)
+        projection.is_frozen = not any(ctx.needs_input_grad[1:3])
         with torch.autocast(device, enabled=False):
             states = states.detach()
             loss, gradients = _loss_and_gradients(
@@ -93,11 +94,15 @@ class _Projection:
         self.mean_bias = 0.0 if bias is None else bias.mean(dtype=self.wide)
         self.packed: bfloat16.Projection | None = None
         """Computes the products of a slice in one pass, on processors that multiply bfloat16."""
-        self.weight_gradient: Tensor
+        self.is_frozen = False
+        """Whether nobody wants the gradients of weight and bias."""
+        self.weight_gradient: Tensor | None = None
         self.bias_gradient: Tensor | None = None
 
     def prepare_gradients(self, *, r_drop: bool) -> None:
-        """Set the gradients of weight and bias to 0."""
+        """Set the gradients of weight and bias to 0, if they are wanted."""
+        if self.is_frozen:
+            return
         if self.bias is None and not r_drop and bfloat16.can_project(self.weight):
             self.packed = bfloat16.Projection(self.weight)
             self.weight_gradient = self.packed.gradient
@@ -131,13 +136,16 @@ class _Projection:
         scaled = (states / norm).to(states.dtype)
         if not isinstance(spread, Tensor):
             return spread.multiply(scaled)
-        self.weight_gradient += spread.T @ scaled
+        if self.weight_gradient is not None:
+            self.weight_gradient += spread.T @ scaled
         if self.bias_gradient is not None:
             self.bias_gradient += (spread.T @ (1 / norm).to(states.dtype))[:, 0]
         return (spread @ self.weight).to(self.wide)
 
     def add_soft_targets(self, soft: SoftTargets, states: Tensor, *, share: float) -> None:
         """Add the share of the soft targets of all rows to the gradients of weight and bias."""
+        if self.weight_gradient is None:
+            return
         factors = -share * soft.probabilities.to(self.wide)
         self.weight_gradient.index_add_(0, soft.ids.flatten(), (factors[..., None] * states[:, None]).flatten(0, 1))
         if self.bias_gradient is not None:
@@ -145,6 +153,8 @@ class _Projection:
 
     def add_targets(self, targets: Tensor, states: Tensor, pulls: Tensor, *, smoothing: float) -> None:
         """Add the share of the targets and of smoothing, for all rows, to the gradients of weight and bias."""
+        if self.weight_gradient is None:
+            return
         share = smoothing / len(self.weight)
         self.weight_gradient.index_add_(0, targets, states * pulls).sub_(states.sum(0, dtype=self.wide), alpha=share)
         if self.bias_gradient is not None:

@@ -12,8 +12,11 @@ from torch.autograd.function import once_differentiable
 def is_worth_joining(x: Tensor, *projections: nn.Linear) -> bool:
     """Whether `x` is large enough for one product to be worth a copy of the weights.
 
-    In half precision it always is: a product takes longer to begin, and a copy is half as large.
+    In half precision it always is: a product takes longer to begin, and a copy is half as large. Subclasses of
+    `nn.Linear` have a product of their own.
     """
+    if any(type(projection) is not nn.Linear for projection in projections):
+        return False
     return x.element_size() <= 2 or x.numel() >= projections[0].weight.numel()
 
 

@@ -5,7 +5,7 @@ has ids, no string is unknown, and decoding gives back what was encoded.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -82,7 +82,7 @@ class Tokenizer:
         self.targets = target_tokens.ids(backend)
         self.language = target_tokens.language_before(backend) if self.targets else None
         self.hints = hint_tokens.ids(backend)
-        named = {*self.targets.values(), *self.hints.values()}
+        named = {*self.targets.values(), *self.hints.values(), *hint_tokens.unread_ids(backend)}
         self._without_text = {*range(EOS_ID + 1), *named}
         self._unspelled = {*self._symbols, *named}
 
@@ -141,6 +141,13 @@ class Tokenizer:
         backend = self.backend_copy()
         hint_tokens.add(backend, hints)
         return Tokenizer(backend)
+
+    def reading(self, hints: Collection[str]) -> "Tokenizer":
+        """This tokenizer for a model that reads no other hints than these; ids stay."""
+        unread = self.hints.keys() - set(hints)
+        if not unread:
+            return self
+        return Tokenizer(tokenizers.Tokenizer.from_str(hint_tokens.without(unread, self.to_json())))
 
     @cached_property
     def kind(self) -> str | None:

@@ -32,7 +32,7 @@ def fault(backend: tokenizers.Tokenizer, identity: Identity | None = None) -> st
     Its `identity` is found again if it is not given.
     """
     identity = identity or Identity.of(backend)
-    named = {*target_tokens.ids(backend).values(), *hint_tokens.ids(backend).values()}
+    named = {*target_tokens.ids(backend).values(), *hint_tokens.ids(backend).values(), *hint_tokens.unread_ids(backend)}
     if not (imported.surroundings_are_known(backend) or target_tokens.language_before(backend)):
         return "cuts or pads every text, or puts something around it"
     if identity.kind is None:

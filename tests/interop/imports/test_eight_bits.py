@@ -12,8 +12,9 @@ from dragoman.decoding.precision import engine_of
 from dragoman.engine import int8
 from dragoman.engine.int8 import Int8Engine
 from dragoman.errors import DataError
-from dragoman.interop.imports import eight_bits
-from dragoman.interop.imports.eight_bits import bleu_in_eight_bits, sentences_for
+from dragoman.evaluation import eight_bits
+from dragoman.evaluation.eight_bits import bleu_in_eight_bits
+from dragoman.interop.imports.trial_sentences import MOST_SENTENCES, sentences_for
 from dragoman.storage.directory import ArrayDirectory, ModelArrays
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -91,6 +92,6 @@ def test_sentences_are_those_of_a_file_or_english_ones_for_models_from_english(t
     file = tmp_path / "sentences"
     file.write_text("Ein Haus.\n\n  Ein Hund. \n" + "Noch einer.\n" * 2_000)
     assert sentences_for(directory, file)[:3] == ["Ein Haus.", "Ein Hund.", "Noch einer."]
-    assert len(sentences_for(directory, file)) == eight_bits.MOST_SENTENCES
+    assert len(sentences_for(directory, file)) == MOST_SENTENCES
     with pytest.raises(DataError):
         sentences_for(directory, tmp_path / "none")
