@@ -65,11 +65,13 @@ def drawn(picture: bytes) -> str:
 
 
 def same_drawing(first: str, second: str) -> bool:
-    """Whether two drawings, as JSON, have the same lines and matrices, whose numbers are on average nearly the same."""
+    """Whether two drawings, as JSON, have the same words, lines and matrices, and nearly the same numbers."""
     if not first or not second:
         return first == second
-    arrays = [list(_arrays(json.loads(drawing))) for drawing in (first, second)]
-    return len(arrays[0]) == len(arrays[1]) and all(map(_nearly_the_same, *arrays))
+    trees = [json.loads(drawing) for drawing in (first, second)]
+    words = [[NUMBER.sub("#", text) for axes in tree for text in axes.pop("texts", [])] for tree in trees]
+    arrays = [list(_arrays(tree)) for tree in trees]
+    return words[0] == words[1] and len(arrays[0]) == len(arrays[1]) and all(map(_nearly_the_same, *arrays))
 
 
 def _arrays(tree: Any) -> Iterator[np.ndarray]:

@@ -1,6 +1,7 @@
 """Commands on data alone: data check, data prepare, data memory."""
 
 import sys
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,6 +42,7 @@ def check(
     valid: Valid = None,
     test: Test = None,
     recipe: Recipe = None,
+    examples: Annotated[int, Option(metavar="N", min=0, help="Also show N of the pairs, drawn at random.")] = 0,
     output: Annotated[Path | None, File(*OUTPUT, help="File to write the pairs to that `train` would keep.")] = None,
 ) -> None:
     """Tell what is in sentence pairs, what is wrong with them, and what quality to expect. Trains nothing."""
@@ -66,9 +68,10 @@ def check(
     results = {}
     with context.display().progress("Reading") as advance:
         for languages, (part, part_held_out) in parts.items():
-            results[languages] = check_data(part, held_out=part_held_out, progress=advance)
+            results[languages] = check_data(part, held_out=part_held_out, examples=examples, progress=advance)
     trainable = all(result.trainable for result in results.values())
-    train_arguments = [redacted(word) for word in sys.argv[3:]]  # those of this command, after `data check`
+    # Those of this command, after `data check`.
+    train_arguments = [redacted(word) for word in _without_option("--examples", sys.argv[3:])]
     try:
         if output:
             train_arguments = _write_clean(context, output, bitext, held_out)
@@ -186,6 +189,17 @@ def _write_clean(
     return arguments
 
 
+def _without_option(name: str, words: Iterable[str]) -> list[str]:
+    """The words of a command without an option and its value, which may be one word or two."""
+    kept, remaining = [], iter(words)
+    for word in remaining:
+        if word == name:
+            next(remaining, None)
+        elif not word.startswith(f"{name}="):
+            kept.append(word)
+    return kept
+
+
 def _show(result: "CheckResult", *, quiet: bool) -> None:
     """Print a result; when quiet, only problems and the verdict."""
     from rich.markup import escape
@@ -196,6 +210,8 @@ def _show(result: "CheckResult", *, quiet: bool) -> None:
     if not quiet:
         for part in result.parts:
             screen.print(_sizes(part, ascii_only=screen.options.ascii_only))
+            if part.examples:
+                screen.print(_examples(part))
         screen.print()
     labels = {"problem": "[bold yellow]Problem[/]  ", "note": "[bold]Note[/]     "}
     shown = [finding for finding in result.findings if finding.severity == "problem" or not quiet]
@@ -204,6 +220,17 @@ def _show(result: "CheckResult", *, quiet: bool) -> None:
     if shown:
         screen.print()
     screen.print(escape("\n".join(result.verdict)), soft_wrap=True)
+
+
+def _examples(part: "PartResult") -> "Table":
+    """A table of the pairs that were drawn from a part, with their places."""
+    from dragoman.system.figures import printable
+    from dragoman.terminal.tables import results_table
+
+    rows = [
+        (printable(example.source), printable(example.target), _places([example.location])) for example in part.examples
+    ]
+    return results_table("Pairs at random", rows, text=True)
 
 
 def _sentence(finding: "Finding") -> str:

@@ -24,12 +24,14 @@ def check(
     train: CleanedBitext,
     *,
     held_out: dict[Part, Bitext] | None = None,
+    examples: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> CheckResult:
     """Look through the corpora of `train` and the held-out parts `valid` and `test`, as far as they are given.
 
-    `progress` is called with the number of pairs read since the last call. The pairs of `train` are read once more if
-    parts are held out. Memory grows by 32 bytes a pair. Raises `DataError` if a file cannot be read.
+    Each part gives so many `examples`, drawn at random. `progress` is called with the number of pairs read since the
+    last call. The pairs of `train` are read once more if parts are held out. Memory grows by 32 bytes a pair. Raises
+    `DataError` if a file cannot be read.
     """
     parts: list[PartResult] = []
     findings: list[Finding] = []
@@ -65,6 +67,7 @@ def check(
             findings.append(result.finding(kind, tally, result.entries, {"reason": reason}))
         for part_check in checks:
             findings += part_check.findings()
+        result.examples = languages.examples(examples)
         parts.append(result)
     findings += overlaps(repeats)
     # `train` leaves out pairs whose source is held out.

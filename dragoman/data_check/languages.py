@@ -1,12 +1,13 @@
 """Checks the languages of the sides of a sample, as a whole and line by line. py3langid identifies them, offline."""
 
+import random
 from collections import Counter
 from collections.abc import Collection, Iterator
 
 from dragoman.data.sampling import Sample
 from dragoman.data_check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data_check.locations import Block, NumberedPair, Tally
-from dragoman.data_check.result import Check, Finding, PartResult, Side
+from dragoman.data_check.result import Check, Example, Finding, PartResult, Side
 from dragoman.text.identification import (
     LINES_AT_ONCE,
     LONG,
@@ -41,6 +42,13 @@ class LanguageCheck(Check):
     def add(self, block: Block) -> None:
         for pair in block:
             self.sample.add(pair, pair.number)
+
+    def examples(self, count: int) -> list[Example]:
+        """So many pairs of the sample, or all of it, the same ones each time."""
+        pairs = list(self.sample.items)
+        random.Random(0).shuffle(pairs)
+        locations = self.result.locations
+        return [Example(pair.source, pair.target, locations[pair.number]) for pair in pairs[:count]]
 
     def findings(self) -> Iterator[Finding]:
         """Wrong languages of whole sides, exchanged pairs, and lines in other languages."""

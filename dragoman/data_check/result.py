@@ -114,6 +114,19 @@ class Side:
         return {"declared": self.declared, "detected": self.detected} | lengths
 
 
+@dataclass(frozen=True)
+class Example:
+    """A pair that was drawn at random, to be looked at."""
+
+    source: str
+    target: str
+    location: Location
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pair as it is written in JSON."""
+        return {"source": self.source, "target": self.target} | self.location._asdict()
+
+
 @dataclass
 class PartResult:
     """The pairs to train on, or a part that is held out."""
@@ -136,6 +149,8 @@ class PartResult:
     """Different source sentences of the usable pairs, however they are spaced and capitalised."""
     log_ratios: Distribution = field(default_factory=Distribution)
     """`RATIO_STEPS` times the natural logarithm of the ratio of target to source characters."""
+    examples: list[Example] = field(default_factory=list)
+    """Pairs drawn at random, as many as the caller wanted."""
 
     @property
     def entries(self) -> int:
@@ -162,7 +177,8 @@ class PartResult:
         names = ("part", "name", "pairs", "dropped", "usable", "different", "different_sources")
         sides = {"source": self.source.to_dict(), "target": self.target.to_dict()}
         ratio = {f"p{percent}": round(self.ratio(percent), 2) for percent in (5, 50, 95)}
-        return {name: getattr(self, name) for name in names} | sides | {"ratio": ratio}
+        examples = {"examples": [example.to_dict() for example in self.examples]} if self.examples else {}
+        return {name: getattr(self, name) for name in names} | sides | {"ratio": ratio} | examples
 
 
 class Check:

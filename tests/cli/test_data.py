@@ -35,6 +35,21 @@ def test_a_report_has_sizes_findings_verdict_and_the_next_command(dragoman, file
     assert out.split("\n")[-2].endswith(f"train {files / 'pairs.tsv'}")
 
 
+def test_pairs_at_random_are_shown_with_their_lines(dragoman, files):
+    _, out, _ = dragoman("data", "check", files / "pairs.tsv", "--examples", "4")
+    assert "Pairs at random" in out
+    assert out.split("\n")[-2].endswith(f"train {files / 'pairs.tsv'}")  # `train` has no such option
+    code, out, _ = dragoman("data", "check", files / "all.en", files / "all.fr", "--examples=4", "--json")
+    assert code == 0
+    sides = [(files / f"all.{language}").read_text(encoding="utf-8").split("\n") for language in ("en", "fr")]
+    examples = json.loads(out)["parts"][0]["examples"]
+    assert len({example["number"] for example in examples}) == 4
+    for example in examples:
+        line = example["number"] - 1
+        assert (example["source"], example["target"]) == (sides[0][line], sides[1][line])
+        assert example["unit"] == "line"
+
+
 def test_held_out_files_are_looked_at_and_compared(dragoman, files):
     code, out, _ = dragoman("data", "check", files / "all.en", files / "all.fr", "--test", files / "test.tsv")
     assert code == 0

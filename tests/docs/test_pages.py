@@ -246,6 +246,10 @@ def test_pictures_differ_if_a_line_does_however_small_it_is():
     assert not same_drawing(nearly, json.dumps([{"lines": [[0.0, 1.5, 2.0]]}]))
     assert not same_drawing(nearly, json.dumps([{"lines": [[0.0, 1.0]]}]))
     assert not same_drawing(nearly, "")
+    named, other = (json.dumps([{"lines": [[0.0, 1.0, 2.0]], "texts": [text]}]) for text in ("one", "another"))
+    assert same_drawing(named, named)
+    assert not same_drawing(named, other)
+    assert not same_drawing(named, nearly)
 
 
 def test_outputs_agree_in_text_and_picture():

@@ -41,13 +41,15 @@ class Picture(Figure):
     def drawn(self) -> list[dict[str, Any]]:
         """Lines, matrices and bars of each of the axes, as numbers of four digits; of long ones a part, evenly taken.
 
-        Programs can compare pictures by them: dots of two lines that differ are hardly different in a large picture.
+        Also what is written: titles, names of axes and lines, notes. Programs can compare pictures by them: dots of two
+        lines that differ are hardly different in a large picture.
         """
         return [
             {
                 "lines": [[_some(line.get_xdata()), _some(line.get_ydata())] for line in axes.get_lines()],
                 "matrices": [_some(image.get_array()) for image in _matrices_of(axes)],
                 "bars": [_some([*bar.get_xy(), bar.get_width(), bar.get_height()]) for bar in _bars_of(axes)],
+                "texts": [text.get_text() for text in _texts_of(axes)],
             }
             for axes in self.axes
         ]
@@ -66,6 +68,12 @@ def _matrices_of(axes: Axes) -> list[Any]:
 def _bars_of(axes: Axes) -> list[Rectangle]:
     """Rectangles, of which charts of bars are made."""
     return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def _texts_of(axes: Axes) -> list[Text]:
+    """What is written in and beside axes, but for the numbers and names along them."""
+    legend = axes.get_legend()
+    return [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.get_texts() if legend else [])]
 
 
 def _some(numbers: Any) -> list[float]:
