@@ -30,7 +30,7 @@ class ColumnTranslator:
 
         Raises `UsageError` for options that ask for more than a column of texts.
         """
-        usual = {"n_best": 1, "alignments": False, "confidence": False}
+        usual = {"n_best": 1, "alignments": False, "confidence": False, "checks": False}
         for name, value in usual.items():
             if options.get(name, value) != value:
                 raise UsageError(f"A column has one text in each row; leave out `{name}`.")

@@ -271,8 +271,9 @@ class BatchWork:
         self._check_length(max(len(ids) for pair in pairs for ids in pair))
         self._may_go_on()
         source_ids, target_ids = self._padded_pairs(pairs)
-        log_probs = label_log_probs(self.engines, source_ids, target_ids[:, :-1], target_ids[:, 1:])
-        rows = np.split(log_probs, np.cumsum([len(target) + 1 for _, target in pairs])[:-1])
+        lengths = [len(target) + 1 for _, target in pairs]  # with the end of sentence
+        log_probs = label_log_probs(self.engines, source_ids, target_ids[:, :-1], target_ids[:, 1:], lengths)
+        rows = np.split(log_probs, np.cumsum(lengths)[:-1])
         return [[0.0] * self.num_given + row[self.num_given :].tolist() for row in rows]
 
     def align(self, pairs: list[tuple[list[int], list[int], Prepared]]) -> list[Alignment]:

@@ -37,13 +37,18 @@ def mean_of_probabilities(log_probs: Sequence[LogProbs]) -> LogProbs:
 
 
 def label_log_probs(
-    engines: Sequence[Engine], source_ids: SourceIds, target_ids: TargetIds, labels: TargetIds
+    engines: Sequence[Engine],
+    source_ids: SourceIds,
+    target_ids: TargetIds,
+    labels: TargetIds,
+    lengths: Sequence[int],
 ) -> Float[np.ndarray, " labels"]:
-    """Log-probabilities of `labels` but for padding, row after row, given the target tokens before each.
+    """Log-probabilities of the first labels of each row, as many as `lengths` says, given the tokens before each.
 
     Holds some thousand distributions at most, whatever the batch.
     """
-    is_label = labels != engines[0].config.pad_id
+    # A label may be padding, too: some models predict it.
+    is_label = np.arange(labels.shape[1]) < np.array(lengths)[:, None]
     remaining, parts = labels[is_label], []
     slices = [engine.distributions(source_ids, target_ids, is_label) for engine in engines]
     for log_probs in map(mean_of_probabilities, zip(*slices, strict=True)):

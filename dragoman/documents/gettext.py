@@ -91,6 +91,8 @@ class _Catalogue:
 
     def fill(self, message: Message, skipped: SkippedValues, review: Review) -> None:
         """Copy the sources of a message to its translations, with segments, if it has any words."""
+        if "msgid" not in message.lines:  # its line is damaged
+            return
         spans = {keyword: self._span(message, keyword) for keyword in message.lines}
         segments = {
             keyword: list(self._segments(*spans[keyword], message.texts[keyword], skipped))

@@ -68,10 +68,10 @@ def units(content: Content) -> list[Unit]:
             continue
         parts = [("", core)] if isinstance(piece, Code) else _parts(core)
         for number, (gap, part) in enumerate(parts):
-            if number == 0 and collected and not is_apart:
+            if number == 0 and collected and not (is_apart or gap):
                 collected[-1][1].append(part)
             else:
-                collected.append((" " if number == 0 and collected else gap, [part]))
+                collected.append((gap or (" " if number == 0 and collected else ""), [part]))
         is_apart = text[-1:] in _SPACES
     return [Unit(gap, "".join(texts)) for gap, texts in collected]
 
@@ -160,5 +160,6 @@ class LinedSegment(Segment):
 
     def written(self, content: Content) -> str:
         """The translation as it is written into the document."""
-        lines = in_lines(self.lengths, units(content))
+        spelled = [part if isinstance(part, Code) else self.write(part) for part in content]
+        lines = in_lines(self.lengths, units(spelled))
         return "".join(line + end for line, end in zip(lines, [*self.newlines[: len(lines) - 1], ""], strict=True))

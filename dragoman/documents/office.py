@@ -65,7 +65,7 @@ def translate_office(
 ) -> bytes:
     """The document with its texts translated. All other files in it, and their order, stay.
 
-    If any text has changed, the document also names its new language where it named the old one.
+    The document also names its new language where it named the old one. If no text has changed, it stays as it is.
     """
     for pattern, fault in NO_OFFICE.items():
         if re.match(pattern, content):
@@ -79,9 +79,10 @@ def translate_office(
         texts[name], encodings[name] = decoded(files[name], name)
     translations = translate([read(texts[name], languages) for name in parts.texts])
     changed = dict(zip(parts.texts, translations, strict=True))
-    if any(texts[name] != text for name, text in changed.items()):
-        texts = {name: with_language(text, languages) for name, text in (texts | changed).items()}
-        files |= {name: text.encode(encodings[name]) for name, text in texts.items()}
+    if all(texts[name] == text for name, text in changed.items()):
+        return content
+    texts = {name: with_language(text, languages) for name, text in (texts | changed).items()}
+    files |= {name: text.encode(encodings[name]) for name, text in texts.items()}
     output = io.BytesIO()
     with ZipFile(output, "w") as archive:
         for member in members:

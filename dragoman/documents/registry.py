@@ -52,8 +52,9 @@ READERS: dict[str, Callable[[str, Languages], Document]] = {
     **dict.fromkeys(XLIFF_ENDINGS, read_xliff),
 }
 """The reader of each format, by the end of a file's name."""
-REVIEWED = {".po": read_po, ".pot": read_po, **dict.fromkeys(XLIFF_ENDINGS, read_xliff)}
-"""The readers of formats that say beside each translation how far it can be trusted, or that a memory had it."""
+REVIEWED = {".po": read_po, ".pot": read_po, ".tmx": read_tmx, **dict.fromkeys(XLIFF_ENDINGS, read_xliff)}
+"""The readers of formats in which a translation that is not to be trusted can be missing. All but TMX also say beside
+each translation how far it can be trusted, or that a memory had it."""
 OFFICE = {
     ".docx": (docx.find_parts, read_docx),
     ".docm": (docx.find_parts, read_docx),
@@ -94,7 +95,7 @@ def read_document(path: Path) -> bytes:
     """The content of a document, unpacked. Raises `DataError` for a file that cannot be read."""
     with open_input(path) as stream:
         try:
-            return stream.read()
+            return stream.read(MOST_BYTES + 1)  # more is too large, whatever it is
         except unpacking_errors() as error:
             raise DataError(f"{path} cannot be read: {error or type(error).__name__}; copy it again.") from None
 
@@ -118,6 +119,8 @@ def translate_document(content: bytes, name: str, languages: Languages, engine: 
             review, engine = reviewed(document, engine, report)
             document = REVIEWED[ending](text, languages, review)
         (translated,) = translate_documents([document], engine, report)
+        if translated == text:  # an encoding may spell it in several ways
+            return TranslatedDocument(content, report)
         return TranslatedDocument(translated.encode(encoding, document.unencodable), report)
     except FormatError as error:
         raise DataError(f"{name} {error}") from None

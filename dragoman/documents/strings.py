@@ -72,7 +72,7 @@ def read_json(text: str, languages: Languages = UNKNOWN) -> Document:
             segments += _json_segments(value, text, spell, skipped)
     if by_language:
         key = next(match for match in _json_keys(text) if json.loads(match[0]) == by_language.key)
-        edits.append(Edit(key.start() + 1, key.end() - 1, by_language.target_key))
+        edits.append(Edit(key.start() + 1, key.end() - 1, by_language.target_key, if_changed=True))
     return Document(text, segments, edits, done, skipped.notes())
 
 
@@ -158,7 +158,7 @@ def _language_edit(value: _Value, languages: Languages) -> Edit | None:
     is_language = len(value.path) == 1 and value.path[0] in _LANGUAGE_KEYS and CODE.fullmatch(value.text)
     if not is_language or not source or not target or not is_written_alike(value.text, source):
         return None
-    return Edit(value.start + 1, value.end - 1, _spelled_like(value.text, target))
+    return Edit(value.start + 1, value.end - 1, _spelled_like(value.text, target), if_changed=True)
 
 
 def _spelled_like(code: str, language: str) -> str:
@@ -239,7 +239,6 @@ def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
         nodes = [node for node in yaml.compose_all(text, Loader=BoundedLoader) if node]
     except (yaml.YAMLError, RecursionError) as error:
         raise FormatError(f"is no YAML ({error}); repair it first.") from None
-    shift = text.startswith("\ufeff")  # which the loader leaves out
     scalars: list[yaml.ScalarNode] = []
     edits, done = [], 0
     for node in nodes:
@@ -250,13 +249,15 @@ def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
         for key, inside in node.value:
             if key.value == by_language.key:
                 scalars += _scalars(inside)
-                edits.append(Edit(key.start_mark.index + shift, key.end_mark.index + shift, by_language.target_key))
+                start, end = key.start_mark.index, key.end_mark.index
+                new_key = _plain(key.value, by_language.target_key)  # in quotes where it would be no text, as `no`
+                edits.append(Edit(start, end, new_key, if_changed=True))
             else:
                 done += sum(1 for _ in _scalars(inside))
     segments, skipped = [], SkippedValues()
     for scalar in scalars:
         if _is_text(scalar.value, skipped):
-            start, end = scalar.start_mark.index + shift, scalar.end_mark.index + shift
+            start, end = scalar.start_mark.index, scalar.end_mark.index
             start = _PROPERTIES.match(text, start, end).end()
             segments += _yaml_segments(text, start, end, scalar, skipped)
     return Document(text, segments, edits, done, skipped.notes())
@@ -346,11 +347,12 @@ def _lines_of_block(text: str, start: int, end: int) -> Iterator[Segment]:
     first_line = text.find("\n", start, end) + 1 or end
     lines = [match.span(2) for match in _LINE.finditer(text, first_line, end) if match[2]]
     columns = [line_start - text.rfind("\n", start, line_start) for line_start, _ in lines]
+    least_column = min(columns, default=0)
     groups: list[list[tuple[int, int]]] = []
     last_column = 0
     for line, column in zip(lines, columns, strict=True):
         is_next = bool(groups) and text.count("\n", groups[-1][-1][1], line[0]) == 1
-        if is_folded and is_next and column == last_column == min(columns):
+        if is_folded and is_next and column == last_column == least_column:
             groups[-1].append(line)
         else:
             groups.append([line])

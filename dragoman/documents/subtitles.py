@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from html import escape, unescape
 from itertools import pairwise
 
 from dragoman.documents.document import (
@@ -18,6 +20,7 @@ from dragoman.documents.document import (
 )
 from dragoman.documents.lines import LinedSegment, joined
 
+_WEBVTT = re.compile(r"\ufeff?WEBVTT(?:\s|\Z)")
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
 _NEWLINE = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*")
 _TIME = r"[ \t]*-?\d{1,4}(?::\d{1,2}){1,2}(?:[ \t]*[.,:][ \t]*-?\d{1,4})?[ \t]*"
@@ -49,6 +52,7 @@ def read_subtitles(text: str, languages: Languages = UNKNOWN) -> Document:
         if match.start() < len(text)
     ]
     times = [number for number, line in enumerate(lines) if _TIMES.match(line.text)]
+    is_webvtt = _WEBVTT.match(text) is not None
     segments = []
     for first, following in pairwise([*times, len(lines)]):
         cue = lines[first + 1 : following]
@@ -56,7 +60,7 @@ def read_subtitles(text: str, languages: Languages = UNKNOWN) -> Document:
             cue = _without_name(cue)
         for block in _blocks(cue):
             for speech in _speeches(block):
-                segment = _segment(speech)
+                segment = _segment(speech, has_references=is_webvtt)
                 if segment:
                     segments.append(segment)
     return Document(text, segments)
@@ -109,8 +113,11 @@ def _begins_speech(line: str) -> bool:
     return bool(_SPEAKER.match(line, start)) or bool(name and name[0].isupper())
 
 
-def _segment(lines: Sequence[_Line]) -> Segment | None:
-    """The segment of some lines. Marks of speakers and music around the text, and brackets around all of it, stay."""
+def _segment(lines: Sequence[_Line], *, has_references: bool) -> Segment | None:
+    """The segment of some lines. Marks of speakers and music around the text, and brackets around all of it, stay.
+
+    WebVTT has references to characters, as HTML has them.
+    """
     whole = "".join(line.text + line.newline for line in lines[:-1]) + lines[-1].text
     start = _BEFORE.match(whole).end()
     if speaker := _SPEAKER.match(whole, start):
@@ -119,12 +126,18 @@ def _segment(lines: Sequence[_Line]) -> Segment | None:
     end = max(start, _AFTER.search(whole, max(start, last_word_end - 50)).start())
     if _ASIDE.fullmatch(whole, start, end):
         start, end = start + 1, end - 1
-    content = with_spaces_outside(trimmed(split_codes(joined(whole[start:end]))))
+    parts = split_codes(joined(whole[start:end]))
+    if has_references:
+        parts = [part if isinstance(part, Code) else unescape(part) for part in parts]
+    content = with_spaces_outside(trimmed(parts))
     if not has_words(content):
         return None
     lengths = [len(line) for line in _NEWLINE.split(whole[start:end])]
     newlines = _NEWLINE.findall(whole[start:end])
-    return LinedSegment(lines[0].start + start, lines[0].start + end, content, lengths=lengths, newlines=newlines)
+    write = partial(escape, quote=False) if has_references else str
+    return LinedSegment(
+        lines[0].start + start, lines[0].start + end, content, write=write, lengths=lengths, newlines=newlines
+    )
 
 
 def split_codes(text: str) -> Content:

@@ -4,14 +4,18 @@ from collections import Counter
 
 from dragoman.documents import xml
 from dragoman.documents.document import Document, FormatError, Segment, has_words
+from dragoman.documents.review import Review, unknown
 from dragoman.documents.rewriting import Rewriting
 from dragoman.documents.xml import Element
 from dragoman.formats.inline_codes import MARKUP
 from dragoman.text.language_codes import Languages, is_written_alike, same_language
 
 
-def read_tmx(text: str, languages: Languages) -> Document:
-    """The segments of a memory: copies of the source variants in units that have no text in the target language."""
+def read_tmx(text: str, languages: Languages, review: Review = unknown) -> Document:
+    """The segments of a memory: copies of the source variants in units that have no text in the target language.
+
+    Units whose translation is not to be trusted, by the `review`, stay without one.
+    """
     source, target = languages
     if not source or not target:
         raise FormatError("names languages, and the model does not; choose them with --from and --to.")
@@ -31,7 +35,7 @@ def read_tmx(text: str, languages: Languages) -> Document:
             skipped["with characters that XML forbids"] += 1
         elif (segments := xml.segments(xml.pieces(segment, text, MARKUP), text)) is None:
             skipped[xml.CUT_SENTENCE] += 1
-        else:
+        elif not review(segments).is_untranslated:
             targets = [other.child("seg") for other in existing]
             _fill(out, variant, segments, next(filter(None, targets), None), target)
     if codes and not any(is_written_alike(code, source) for code in codes):

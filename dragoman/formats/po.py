@@ -177,6 +177,6 @@ def character_spans(strings: str) -> list[tuple[int, int]]:
 
 
 def _meaning(escape: str) -> str:
-    if len(escape) > 1 or escape.isdigit():
+    if len(escape) > 1 or escape in "01234567":
         return chr(int(escape[1:], 16) if escape[0] == "x" else int(escape, 8))
     return _ESCAPES.get(escape, escape)

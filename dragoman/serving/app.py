@@ -39,7 +39,8 @@ HEADERS = {
 """Headers of all answers that do not set them otherwise."""
 CROSS_ORIGIN = {
     "allow_methods": ["GET", "POST"],
-    "allow_headers": ["Authorization", "Content-Type"],
+    "allow_headers": ["Authorization", "Content-Type", "X-Goog-Api-Key"],
+    "expose_headers": ["Retry-After", "X-Ignored-Parameters"],
     "allow_private_network": True,
 }
 """Requests that pages of other hosts may send, if they are allowed to send any (CORS)."""
@@ -164,9 +165,11 @@ class _Exchange:
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
             return await self._send(message)
-        self._hold(len(message.get("body", b"")))
+        size = len(message.get("body", b""))
+        self._hold(size)
         for piece in _pieces(message):
             await self._send(piece)
+        self._hold(-size)  # only what is not sent yet takes memory
 
     async def refuse(self, refusal: Refusal) -> None:
         """Answer with an error."""

@@ -21,7 +21,7 @@ from dragoman.serving.kept_documents import KeptDocuments
 from dragoman.serving.libretranslate import file_of, key_of, report_of, texts_of
 from dragoman.serving.limits import Refusal
 from dragoman.serving.metrics import log_failure
-from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, parameters, with_codes
+from dragoman.serving.openapi import BINARY, TEXT, TEXTS, body, documented, field_names, parameters, with_codes
 from dragoman.serving.requests import ignored_fields, read_fields, text_of, unless_gone
 from dragoman.serving.server import Server, UnsupportedLanguage
 from dragoman.serving.text_request import AUTO, Answer, TextRequest
@@ -34,6 +34,8 @@ KNOWN = {
     "show_billed_characters", "ignore_tags", "splitting_tags", "non_splitting_tags", "outline_detection",
 }  # fmt: skip
 """Fields that change something. All others are named in the header `X-Ignored-Parameters` of the answer."""
+ALSO_KNOWN = {"auth_key", "output_format", "file.name", "filename"}
+"""Fields of a document that change something and are not described."""
 VALUES = {
     "formality": ("default", "more", "less", "prefer_more", "prefer_less"),
     "split_sentences": ("0", "1", "nonewlines"),
@@ -267,7 +269,8 @@ class _DocumentHandlers:
         task = asyncio.create_task(self._translate(content, name, source, target))
         self.kept.add(number, _Upload(key, len(content), name, task))
         task.add_done_callback(self._end_translation)
-        return JSONResponse({"document_id": number, "document_key": key}, headers=ignored_fields(fields, KNOWN))
+        headers = ignored_fields(fields, field_names(UPLOAD) | ALSO_KNOWN)
+        return JSONResponse({"document_id": number, "document_key": key}, headers=headers)
 
     async def _translate(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:
         languages = await self.server.pair_of_document(content, name, source, target)

@@ -79,9 +79,9 @@ async def _read_parts(request: Request, body: bytes) -> dict[str, Any]:
             for name, value in form.multi_items():
                 if isinstance(value, UploadFile):
                     _add(fields, name, await value.read())
-                    fields[f"{name}.name"] = value.filename or ""
+                    fields[f"{name}.name"] = well_formed(value.filename or "")
                 else:
-                    _add(fields, name, value)
+                    _add(fields, name, well_formed(value))
     except (MultiPartException, ValueError) as error:
         raise Refusal(400, f"Invalid request: {error}") from None
     return fields

@@ -9,6 +9,7 @@ lists are deleted, and then the files that no list names any more.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ KEPT = 2
 AT_ONCE = 1 << 24
 """Files of fewer bytes are read into memory to be uploaded: they may grow meanwhile, as logs do."""
 STATES, FILES = "states", "files"
+_STATE_NAME = re.compile(r"\d{8}-[0-9a-f]{64}\.json")
 CHECKPOINTS = "run/checkpoints/"
 SPARE = (CHECKPOINTS, "run/snapshots/")
 """Folders in which a run finds damage itself, and goes on without the damaged files."""
@@ -216,7 +218,8 @@ class _Remote:
 
     def state_names(self) -> list[str]:
         """Names of the states, oldest first."""
-        return sorted(path.rpartition("/")[2] for path in self.files.find(f"{self.root}/{STATES}"))
+        names = (path.rpartition("/")[2] for path in self.files.find(f"{self.root}/{STATES}"))
+        return sorted(filter(_STATE_NAME.fullmatch, names))
 
     def file_paths(self) -> set[str]:
         """Paths of the files of all states."""

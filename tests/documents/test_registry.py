@@ -1,5 +1,6 @@
 """Documents of every format: what is no text stays byte for byte, and other programs open the result."""
 
+import gzip
 import io
 import json
 import re
@@ -19,7 +20,8 @@ from markdown_it import MarkdownIt
 from translate.storage.tmx import tmxfile
 from translate.storage.xliff import xlifffile
 
-from dragoman.documents.registry import READERS, translate_document
+from dragoman.documents import registry
+from dragoman.documents.registry import READERS, read_document, translate_document
 from dragoman.errors import DataError
 from tests.documents import samples
 from tests.documents.engines import BACKWARDS, SAME, SHOUTING, by_word, translated
@@ -338,3 +340,66 @@ def test_encodings_that_documents_declare_are_kept():
     ).content == '<meta charset="iso-8859-1"><p>LE CAFÉ</p>'.encode("latin-1")
     text = "\ufeffTwo words".encode("utf-16-le")
     assert translate_document(text, "a.txt", ("en", "fr"), SHOUTING).content == "\ufeffTWO WORDS".encode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", '{"lang": "en", "port": 80}'),
+        ("a.json", '{"@@locale": "en"}'),
+        ("a.json", '{"en": {"port": 80}, "de": {"port": 80}}'),
+        ("a.yml", "en:\n  port: 80\n"),
+        ("a.html", '<html lang="en"><meta charset=shift_jis><p>\u222a 12</p>'),
+    ],
+)
+def test_where_nothing_is_translated_no_byte_changes(name, content):
+    """Nor does the name of the language, since it is still that of the texts."""
+    encoded = content.replace("\u222a", "\udc81").encode("cp932", "surrogateescape").replace(b"\x81", b"\xfa\x54")
+    assert translate_document(encoded, name, ("en", "fr"), SHOUTING).content == encoded
+
+
+def test_an_office_document_without_words_keeps_its_bytes():
+    document = docx.Document()
+    document.add_paragraph("12")
+    output = io.BytesIO()
+    document.save(output)
+    with zipfile.ZipFile(output, "a") as archive:
+        archive.comment = b"signed"
+    assert translate_document(output.getvalue(), "a.docx", ("en", "fr"), SHOUTING).content == output.getvalue()
+
+
+def test_a_key_of_yaml_that_is_no_text_without_quotes_gets_them():
+    content = b"en:\n  title: hello there\n"
+    result = translate_document(content, "a.yml", ("en", "no"), SHOUTING).content.decode()
+    assert yaml.safe_load(result) == {"no": {"title": "HELLO THERE"}}
+
+
+def test_references_of_webvtt_are_characters():
+    cue = "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nAT&amp;T and 2 &lt; 3, <i>here</i>&nbsp;now\n"
+    assert translated(cue, "a.vtt", SAME) == cue
+    shouted = translated(cue, "a.vtt", SHOUTING)
+    assert "AT&amp;T AND 2 &lt; 3, <i>HERE</i> NOW" in shouted
+    (segment,) = READERS[".vtt"](cue).segments
+    assert "".join(part for part in segment.content if isinstance(part, str)) == "AT&T and 2 < 3, here\u00a0now"
+    subtitles = cue.removeprefix("WEBVTT\n\n").replace(".000", ",000")  # of SRT, which has none
+    assert "AT&AMP;T" in translated(subtitles, "a.srt", SHOUTING)
+
+
+def test_a_packed_document_is_read_up_to_the_limit_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "MOST_BYTES", 1000)
+    (tmp_path / "a.html").write_bytes(gzip.compress(b"<p>word</p>" * 10_000))
+    content = read_document(tmp_path / "a.html")
+    assert len(content) == 1001
+    with pytest.raises(DataError, match="is larger than"):
+        translate_document(content, "a.html", ("en", "fr"), SAME)
+
+
+@pytest.mark.parametrize("escape", ["\\8", "\\9folder", "\\\u00b2"])
+def test_an_escape_that_a_catalogue_does_not_know_is_its_character(escape):
+    content = f'msgid "see {escape}"\nmsgstr ""\n'
+    assert translated(content, "a.po", SHOUTING).count("SEE") == 1
+
+
+def test_a_plural_whose_first_line_is_damaged_stays_as_it_is():
+    content = 'msgid "one file" broken\nmsgid_plural "many files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    assert translated(content, "a.po", SHOUTING) == content

@@ -184,3 +184,13 @@ def test_a_unit_in_sentences_is_trusted_if_all_of_them_are() -> None:
 
     assert state("sure a", "sure b") == "translated"
     assert state("sure a", "doubtful b") == "needs-review-translation"
+
+
+def test_a_unit_of_a_memory_that_is_not_to_be_trusted_gets_no_variant() -> None:
+    units = "".join(f'<tu><tuv xml:lang="en"><seg>{text}</seg></tuv></tu>' for text in ("sure", "doubtful"))
+    content = f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>'
+    done = translate_document(content.encode(), "a.tmx", ("en", "fr"), engine(0.9))
+    assert done.content.decode().count("<tuv") == 3
+    assert "<seg>SURE</seg>" in done.content.decode()
+    assert done.content.decode().count("doubtful") == 1
+    assert len(done.report.untranslated) == 1

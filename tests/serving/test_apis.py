@@ -309,3 +309,17 @@ def test_every_answer_forbids_other_hosts(running):
         assert head["x-content-type-options"] == "nosniff"
     assert running.ask("GET", "/nothing")[:2] == (404, {"error": "Not Found"})
     assert running.ask("DELETE", "/translate")[0] == 405
+
+
+def test_fields_of_documents_that_change_nothing_are_named_and_no_others(running):
+    fields = {"source_lang": "EN", "target_lang": "FR", "output_format": "md", "split_sentences": "1", "colour": "red"}
+    kind, form = multipart(fields, "a.md", b"# The cat")
+    status, _, headers = running.ask("POST", "/v2/document", form, Content_Type=kind)
+    assert status == 200
+    assert set(headers["x-ignored-parameters"].split(", ")) == {"split_sentences", "colour"}
+
+
+def test_half_a_character_in_a_form_is_read_as_none(running):
+    kind, form = multipart(RIGHT | {"q": "hello +2AA- there"}, "a.md", b"x")
+    status, answer, _ = running.ask("POST", "/translate", form, Content_Type=kind + "; charset=utf-7")
+    assert (status, answer["translatedText"]) == (200, "HELLO \ufffd THERE")

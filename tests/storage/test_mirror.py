@@ -206,3 +206,13 @@ def test_what_is_there_is_not_uploaded_again_and_links_never_are(folder, memory,
     # The weights, the metrics, a checkpoint and the list of them.
     assert calls == ["pipe_file"] * 4
     assert not [path for path in memory.find(URL) if "link" in path]
+
+
+def test_files_of_others_among_the_states_are_left_alone(folder, memory):
+    """As the file manager of a Mac writes them."""
+    mirror = Mirror(URL)
+    mirror.save(folder)
+    memory.pipe_file(f"{URL.partition('://')[2]}/states/.DS_Store", b"x")
+    reach(folder, 9)
+    mirror.save(folder)
+    assert memory.exists(f"{URL.partition('://')[2]}/states/.DS_Store")

@@ -12,12 +12,13 @@ UTF = ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
 
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("encoding", UTF)
-@pytest.mark.parametrize("name", ["a.txt", "a.srt", "a.json"])
+@pytest.mark.parametrize("name", ["a.txt", "a.srt", "a.json", "a.yml"])
 def test_every_utf_is_read_and_written_with_and_without_its_mark(name: str, encoding: str, marked: bool):
     text = {
         "a.txt": "Two words and a café\n",
         "a.srt": "1\n00:00:01,000 --> 00:00:02,000\nTwo words\n",
         "a.json": '{"a key": "Two words"}\n',
+        "a.yml": "a key: Two words\nother:\n  - more words\n  - 'and more'\n",
     }[name]
     mark = "\ufeff" if marked and encoding != "utf-8-sig" else ""
     content = (mark + text).encode(encoding)

@@ -351,6 +351,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         spelled=bool(directory.style.characters),
         has_shortest=TARGETS[target].has_shortest,
         masks=tokenizer.placeholders,
+        length_offset=directory.decoding.length_offset,
         tag=tag,
         direction=" to ".join(code or "?" for code in directory.languages),
         versions={"dragoman": __version__} | packages,
