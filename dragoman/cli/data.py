@@ -149,7 +149,7 @@ def memory(
     the memory has already stays.
     """
     files, settings = files_and_settings("data memory", [*(arguments or ()), columns], required=False)
-    from dragoman.data.corpora import open_corpora
+    from dragoman.data.corpora import open_corpora, open_held_out
     from dragoman.runs.plan import choose_data
     from dragoman.storage.memory import Memory
 
@@ -159,7 +159,8 @@ def memory(
     if bitext.has_labels or not bitext.languages or None in bitext.languages:
         raise UsageError("A memory needs to know the two languages of the pairs; add 'data.languages=[en,fr]'.")
     check_output(output, read=[file for corpus in bitext.corpora for file in corpus.bitext.files])
-    kept = bitext.cleaned()
+    held_out = open_held_out(config, bitext.languages)
+    kept = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
     source, target = bitext.languages
     with closing(Memory(output)) as opened, context.display().progress("Remembering") as advance:
         added = opened.add_all((source, target), kept, progress=advance)

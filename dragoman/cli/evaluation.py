@@ -137,6 +137,11 @@ def evaluate(
             described = run_of(adapter, Path(name)) if adapter else Path(name)
             sketch = described and read_sketch(described)
             evaluation = with_overlap(evaluation, sketch, same_pairs, model=name, target=target_language)
+            for member in ensemble or ():
+                member_sketch = read_sketch(Path(member))
+                evaluation = with_overlap(
+                    evaluation, member_sketch, same_pairs, model=str(member), target=target_language
+                )
             languages = source or bitexts[0].source_language, target_language
             evaluations[name] = with_remarks(evaluation, same_pairs, sketch, languages)
             scores[name] = evaluations[name].scores

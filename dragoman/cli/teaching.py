@@ -170,14 +170,6 @@ def _absolute(name: str) -> str:
     return os.path.abspath(name) if os.path.exists(name) else name
 
 
-def is_synthetic(path: Path) -> bool:
-    """Whether models make pairs for the run in `path`, whose training has not begun."""
-    from dragoman.runs.synthetic.request import SyntheticRunRequest
-    from dragoman.storage.run_directory import RunDirectory
-
-    return SyntheticRunRequest.read(path) is not None and not RunDirectory(path).config.is_file()
-
-
 def resume_synthetic(context: Context, path: Path, settings: "Settings") -> None:
     """Make the pairs of the run in `path` that are still missing, train it, and print its scores."""
     from dragoman.runs.synthetic.run import run_synthetic

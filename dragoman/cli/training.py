@@ -3,7 +3,7 @@
 import json
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +177,7 @@ def train(
         "finetune.vocabulary": "new" if new_vocabulary else None,
         "training.fuzzy": FUZZY if fuzzy else None,
         "training.terms": TERMS if terms else None,
-        "finetune.add_language": add_language,
+        "finetune.add_language": add_language and json.dumps(add_language),
         **_mixture(mix),
     }
     run = NewRun(paths, recipe or size, merged(settings, chosen_settings(size, recipe, given)))
@@ -197,7 +197,8 @@ def train(
             "--learning-curve is for a new run on files of pairs, in one process; leave out --resume, --dry-run, "
             "--monolingual, --finetune and torchrun, and give the files."
         )
-    from dragoman.cli.teaching import back_translate, is_synthetic, resume_synthetic
+    from dragoman.cli.teaching import back_translate, resume_synthetic
+    from dragoman.runs.synthetic.request import is_synthetic
 
     if monolingual or reverse or ratio:
         if resume or finetune or dry_run:
@@ -215,7 +216,7 @@ def train(
         resume_synthetic(context, Path(resume), run.settings)
     else:
         with _ranks() as ranks:
-            trained = _train(context, run, output, resume, ranks)
+            trained = _train(context, run, output, resume, ranks, in_parts=learning_curve)
             if learning_curve and trained:
                 _train_parts(context, run, *trained)
 
@@ -239,9 +240,12 @@ def _ranks() -> AbstractContextManager["Ranks | None"]:
 
 
 def _train(
-    context: Context, run: NewRun, output: Path | None, resume: str | None, ranks: "Ranks | None"
+    context: Context, run: NewRun, output: Path | None, resume: str | None, ranks: "Ranks | None", *, in_parts: bool
 ) -> "tuple[PlannedRun, Evaluation] | None":
-    """Start the run, or go on with the one to resume, and print its scores; ranks above 0 only compute."""
+    """Start the run, or go on with the one to resume, and print its scores; ranks above 0 only compute.
+
+    Pairs that are to be trained on `in_parts` later are refused if they have no parts.
+    """
     if ranks and ranks.index:
         from dragoman.runs.train import follow_run
 
@@ -251,6 +255,10 @@ def _train(
     # Without --resume, this is the command that began the run, so its settings are those of the run already.
     settings = run.settings if resume else {}
     plan = _plan_resume(context, source, settings, output) if source else _plan_new(run, output)
+    if in_parts:
+        from dragoman.runs.learning_curve import refuse_without_parts
+
+        refuse_without_parts(plan.config)
     from dragoman.runs.train import resume_run, start_run
 
     mention_missing_kernels(context)
@@ -266,11 +274,12 @@ def _train(
 def _train_parts(context: Context, run: NewRun, plan: PlannedRun, whole: "Evaluation") -> None:
     """Train on parts of the pairs of a run, and say what twice as many would bring."""
     from dragoman.runs.learning_curve import train_on_parts
-    from dragoman.runs.outlook import curve_sentence
+    from dragoman.runs.outlook import curve_sentence, gain_of_pairs
 
     points = train_on_parts(run.paths, run.recipe, run.settings, plan.path, plan.config, whole, context.display())
     if context.as_json:
-        print_json({"learning_curve": [point.to_dict() for point in points]})
+        gain = gain_of_pairs(points)
+        print_json({"learning_curve": [point.to_dict() for point in points], "gain_of_twice_the_pairs": asdict(gain)})
     context.display().note(curve_sentence(points))
 
 

@@ -139,6 +139,11 @@ class DataConfig(Section):
             raise ValueError("`source` and `corpora` both say where the pairs come from; set one of them.")
         if self.share < 1 and self.temperature:
             raise ValueError("`share` is for corpora without a `temperature`, which decides how often pairs occur.")
+        if self.share < 1 and any(corpus.weight > 1 for corpus in self.corpora):
+            raise ValueError(
+                "`share` is for corpora whose pairs occur once at most, and one has a `weight` above 1; set one of "
+                "them."
+            )
         if self.target and not self.source:
             raise ValueError("`target` is the other side of `source`; set both.")
         return self
@@ -146,7 +151,17 @@ class DataConfig(Section):
     @property
     def sources(self) -> list[CorpusConfig]:
         """The corpora, or `source` as the only one, with the weights that follow from `share`."""
-        corpora = self.corpora or [self._corpus(source=self.source or "", target=self.target)]
+        corpora = [self._corpus(source=self.source or "", target=self.target)]
+        if self.corpora:
+            corpora = [
+                corpus.model_copy(
+                    update={
+                        "columns": corpus.columns or self.columns,
+                        "language_column": corpus.language_column or self.language_column,
+                    }
+                )
+                for corpus in self.corpora
+            ]
         if self.share == 1:
             return corpora
         return [corpus.model_copy(update={"weight": self.share * corpus.weight}) for corpus in corpora]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.system.atomic import naming
+from dragoman.system.atomic import naming, write_file
 
 
 def save_array(path: Path, values: np.ndarray) -> None:
@@ -13,4 +13,4 @@ def save_array(path: Path, values: np.ndarray) -> None:
     content = io.BytesIO()
     np.save(content, values)
     with naming(path):
-        path.write_bytes(content.getbuffer())
+        write_file(path, content.getbuffer())

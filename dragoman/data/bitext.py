@@ -139,6 +139,7 @@ class CleanedBitext(Bitext):
             languages = only(sources), only(targets)
         name = "+".join(corpus.bitext.name for corpus in corpora)
         super().__init__(lambda: self.described(lambda pair, _: pair), name=name, languages=languages)
+        self.files = tuple(file for corpus in corpora for file in corpus.bitext.files)
         self.corpora = corpora
         self.rules = rules
         self._held_out = frozenset(sentence_hash(source) for bitext in held_out for source, _ in bitext)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from dragoman.config.data import CorpusConfig, DataConfig
 from dragoman.data.bitext import Bitext, CleanedBitext, Corpus, OpenedBitext
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.text.identification import check_identifiable
 from dragoman.text.labels import label
-from dragoman.text.language_codes import Languages
+from dragoman.text.language_codes import Languages, plain_code
 
 
 class _ConfiguredCorpus(NamedTuple):
@@ -41,19 +41,33 @@ def open_corpora(data: DataConfig, *, labelled: bool = False) -> CleanedBitext:
 
     If there are several pairs of languages, or if that is wanted, sources are labelled with them.
     """
+    if data.temperature and not data.corpora:
+        raise UsageError(
+            "`data.temperature` says how often pairs of several `data.corpora` occur, and there are none; leave it out."
+        )
     languages: Languages | None = data.languages
     opened: list[_ConfiguredCorpus] = []
     for config in data.sources:
         bitext = _open(data, config, [config.source, config.target], config.languages or languages)
         languages = languages or bitext.languages
         opened.append(_ConfiguredCorpus(config, bitext, config.languages or languages))
-    if len({corpus.languages for corpus in opened}) > 1 or any(corpus.config.language_column for corpus in opened):
+    if len({_plain(corpus.languages) for corpus in opened}) > 1 or any(
+        corpus.config.language_column for corpus in opened
+    ):
         labelled = True
     corpora = [Corpus(corpus.bitext, corpus.config.weight, corpus.label(labelled)) for corpus in opened]
     if data.cleaning.check_languages:
         for corpus in corpora:
             check_identifiable(corpus.languages if corpus.label is not None else (), corpus.bitext.name)
     return CleanedBitext(corpora, data.cleaning)
+
+
+def _plain(languages: Languages | None) -> Languages | None:
+    """Codes of languages as they are compared: en and eng are the same."""
+    if languages is None:
+        return None
+    source, target = (code and plain_code(code) for code in languages)
+    return source, target
 
 
 def open_held_out(data: DataConfig, languages: Languages | None, *, labelled: bool = False) -> dict[str, Bitext]:

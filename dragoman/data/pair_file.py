@@ -8,6 +8,7 @@ from the sizes of all corpora, which are known at the end.
 import json
 import os
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -25,6 +26,7 @@ from dragoman.data.corpora import open_held_out
 from dragoman.data.filtering import CleaningReport, Seen
 from dragoman.data.journal import CleaningProgress, Journal
 from dragoman.data.readers.types import Pair
+from dragoman.errors import redacted
 from dragoman.system.processes import map_on_cores
 from dragoman.text.characters import cut_label, expected_tokens, split_key, text_hash, without_label
 
@@ -57,8 +59,13 @@ class Counts(NamedTuple):
 
     def occurrences(self, data: DataConfig) -> dict[str, float]:
         """The weights by the file of the corpus, if `data.temperature` decides on them; else an empty dict."""
-        names = [corpus.source for corpus in data.corpora] if data.temperature else []
-        return dict(zip(names, self.weights, strict=False))
+        names = [redacted(corpus.source) for corpus in data.corpora] if data.temperature else []
+        seen: Counter[str] = Counter()
+        weights: dict[str, float] = {}
+        for name, weight in zip(names, self.weights, strict=False):
+            seen[name] += 1
+            weights[f"{name} ({seen[name]})" if seen[name] > 1 else name] = weight
+        return weights
 
 
 class PairFile(Bitext):

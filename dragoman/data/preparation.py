@@ -1,11 +1,12 @@
 """Turns sentence pairs into the files that training reads: held-out pairs, tokenizers and token ids, in one folder."""
 
 import json
+import os
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import chain, compress
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import Self
 
@@ -201,13 +202,15 @@ def align_pairs(folder: Path, config: RunConfig) -> None:
         starts = np.append(0, source.ends[:-1])
         words = Sentences(np.delete(source.ids, starts), source.ends - np.arange(1, len(source) + 1))
     num_positions = int(target.ends[-1])
-    positions = np.lib.format.open_memmap(folder / POSITIONS, "w+", np.int16, (num_positions,))
+    unfinished = folder / f"{POSITIONS}.part"
+    positions = np.lib.format.open_memmap(unfinished, "w+", np.int16, (num_positions,))
     positions[:] = NONE
     continues = continuations(tools.target_tokenizer.vocabulary())
     for row, aligned in align(words, target, seed=config.seed, continues=continues):
         stop = int(target.ends[row])
         positions[stop - len(aligned) : stop] = aligned + skipped
     positions.flush()
+    os.replace(unfinished, folder / POSITIONS)  # only what is finished has the name by which it is known
 
 
 def compare_pairs(folder: Path, config: RunConfig) -> None:
@@ -276,7 +279,9 @@ def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, 
     vocabulary = train.sample(TOKENIZER_PAIRS)
     style = SourceStyle.learn(vocabulary)
     if config.tokenizer.pairs:
-        vocabulary = Bitext.open(*config.tokenizer.pairs, languages=languages).cleaned()
+        bad_bytes = config.data.replace_bad_bytes
+        opened = Bitext.open(*config.tokenizer.pairs, languages=languages, replace_bad_bytes=bad_bytes)
+        vocabulary = Bitext(lambda: islice(opened.cleaned(), TOKENIZER_PAIRS), name=opened.name)
     targets = list(dict.fromkeys(languages_in(label)[1] for label in train.counts.labels))
     if len(targets) == 1:
         targets = []

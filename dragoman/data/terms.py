@@ -76,11 +76,12 @@ class TermStore:
     @cached_property
     def _forms(self) -> WordForms:
         targets = self.targets.epoch(0)
-        count = min(len(targets), MOST_COUNTED)
+        # Evenly from all of them: corpora stand one after another.
+        counted = np.linspace(0, len(targets) - 1, min(len(targets), MOST_COUNTED), dtype=np.int64)
         return WordForms(
             text
-            for start in range(0, count, _AT_ONCE)
-            for text in self._texts(targets, range(start, min(count, start + _AT_ONCE)))
+            for block in np.array_split(counted, len(counted) // _AT_ONCE + 1)
+            for text in self._texts(targets, block.tolist())
         )
 
     def epoch(self, number: int) -> JoinedSentences:

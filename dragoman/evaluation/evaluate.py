@@ -15,13 +15,12 @@ from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import TokenStatistics, reference_batches, token_statistics
 from dragoman.evaluation.memory import BandScore, score_by_bands
 from dragoman.evaluation.references import reference_warnings
-from dragoman.evaluation.scores import as_numbers, score, scores_by_languages, signatures
+from dragoman.evaluation.scores import as_numbers, score_together, scores_by_languages, signatures
 from dragoman.evaluation.variants import VariantScore, score_variants
 from dragoman.metrics import METRICS
 from dragoman.metrics.metric import Score
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import choose_device
-from dragoman.text.characters import without_label
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,11 +152,10 @@ def evaluate_pairs(
     bands: list[BandScore] = []
     if memory:
         bands = score_by_bands(without_memory, translated, references, target_language=first.target_language)
-    unlabelled = [without_label(source) for source in sources]
     models = [directory.model for directory in directories]
     batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
     return Evaluation(
-        scores=score(translations, references, sources=unlabelled, target_language=first.target_language),
+        scores=score_together(translations, references, sources, target_language=first.target_language),
         tokens=token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids)),
         translations=translations,
         seconds=seconds,

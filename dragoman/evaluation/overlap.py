@@ -25,7 +25,10 @@ def with_overlap(
     model: str,
     target: str | None,
 ) -> Evaluation:
-    """An evaluation on pairs with a warning if many of their sources were trained on, as the sketch of `model` says."""
+    """An evaluation on pairs with a warning if many of their sources were trained on, as the sketch of `model` says.
+
+    Models that translate together are looked at one after another; the first one with such sources gives `overlap`.
+    """
     if sketch is None:
         return evaluation
     known = sketch.knows([source for source, _ in pairs])
@@ -51,7 +54,7 @@ def with_overlap(
         f"({overlap['known']:,} of {overlap['told']:,} that it can tell): {MAIN.label} is {scores}. Score on "
         "sentences that the model has not seen."
     )
-    return replace(evaluation, overlap=overlap, warnings=[*evaluation.warnings, warning])
+    return replace(evaluation, overlap=evaluation.overlap or overlap, warnings=[*evaluation.warnings, warning])
 
 
 def _overlap(sketch: Sketch, known: "Sequence[bool | None]") -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dragoman.errors import DataError
 from dragoman.metrics import MAIN, TEXT_METRICS
 from dragoman.metrics.metric import Metric, Score, Translations
+from dragoman.metrics.resampling import Statistics
 from dragoman.text.characters import cut_label, without_label
 from dragoman.text.labels import languages_in, name_of
 from dragoman.text.scripts import unspaced_language
@@ -33,6 +36,38 @@ def score(
         raise DataError("There is no sentence to score; give at least one pair.")
     given = Translations(hypotheses, references, sources, unspaced_language(target_language, references))
     return {metric.name: metric.score(given) for metric in metrics}
+
+
+def score_together(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str],
+    *,
+    target_language: str | None = None,
+    metrics: Sequence[Metric] = TEXT_METRICS,
+) -> dict[str, Score]:
+    """As `score`, for translations into several languages, which the labels of the sources name: each text is
+    tokenized as its own language needs it, and all of them together have one score.
+    """
+    rows_by_target: dict[str, list[int]] = {}
+    for row, source in enumerate(sources):
+        label, _ = cut_label(source)
+        rows_by_target.setdefault(languages_in(label)[1] if label else "", []).append(row)
+    unlabelled = [without_label(source) for source in sources]
+    if len(rows_by_target) <= 1:
+        return score(hypotheses, references, sources=unlabelled, target_language=target_language, metrics=metrics)
+    scores = {}
+    for metric in metrics:
+        parts: list[Statistics] = []
+        for language, rows in rows_by_target.items():
+            texts = [[texts[row] for row in rows] for texts in (hypotheses, references, unlabelled)]
+            parts.append(metric.statistics(Translations(*texts, unspaced_language(language or None, texts[1]))))
+        counted = np.concatenate([part.rows for part in parts])
+        order = np.argsort(np.concatenate([np.array(rows) for rows in rows_by_target.values()]))
+        signature = " and ".join(dict.fromkeys(part.signature for part in parts))
+        statistics = Statistics(counted[order], parts[0].score_of, signature)
+        scores[metric.name] = Score(statistics.value(), signature, statistics.interval(), statistics)
+    return scores
 
 
 def as_numbers(scores: Mapping[str, Score]) -> dict[str, Any]:

@@ -6,13 +6,12 @@ from dragoman.config.run import RunConfig
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.evaluation.likelihood import token_statistics
-from dragoman.evaluation.scores import as_numbers, score
+from dragoman.evaluation.scores import as_numbers, score_together
 from dragoman.metrics import VALIDATED_TEXT_METRICS
 from dragoman.model import Transformer
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.system.device import choose_precision
 from dragoman.system.resources import release_memory
-from dragoman.text.characters import without_label
 from dragoman.text.labels import readable
 
 SAMPLES = 3
@@ -39,12 +38,8 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
     translator = Translator(directory, precision=str(precision).removeprefix("torch."))
     sources, references = zip(*data.valid_pairs[: config.training.validate_sentences], strict=True)
     translations = [result.text for result in translator.translate(sources, beam_size=1, split=False)]
-    scores = score(
-        translations,
-        references,
-        sources=[without_label(source) for source in sources],
-        target_language=about.target_language,
-        metrics=VALIDATED_TEXT_METRICS,
+    scores = score_together(
+        translations, references, sources, target_language=about.target_language, metrics=VALIDATED_TEXT_METRICS
     )
     samples = []
     for index in range(min(SAMPLES, len(sources))):

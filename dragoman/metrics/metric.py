@@ -54,11 +54,15 @@ class Metric:
     remark: str = ""
     """Text beside the value in a table, where there is no signature."""
 
-    def score(self, translations: Translations) -> Score:
-        """The score of all translations, with its interval."""
+    def statistics(self, translations: Translations) -> "Statistics":
+        """What the metric counts in each of the translations."""
         if self.count is None:
             raise TypeError(f"{self.label} is no metric of texts.")
-        statistics = self.count(translations)
+        return self.count(translations)
+
+    def score(self, translations: Translations) -> Score:
+        """The score of all translations, with its interval."""
+        statistics = self.statistics(translations)
         return Score(statistics.value(), statistics.signature, statistics.interval(), statistics)
 
     @property

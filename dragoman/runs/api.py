@@ -19,10 +19,15 @@ from dragoman.config.settings import Settings, merged
 from dragoman.data.bitext import Bitext
 from dragoman.errors import UsageError, did_you_mean
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
+from dragoman.evaluation.overlap import with_overlap
+from dragoman.evaluation.remarks import with_remarks
 from dragoman.model.config import Size, TransformerConfig
 from dragoman.runs.notebook import default_listener
 from dragoman.runs.plan import as_read_by, languages_for, plan_resume, plan_run
 from dragoman.runs.program_pairs import files_of, paths_of, write_pairs_of
+from dragoman.runs.synthetic.request import is_synthetic
+from dragoman.storage.adapter import run_of
+from dragoman.storage.beside import read_sketch
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener
 
@@ -90,6 +95,8 @@ def train(
     """
     if size and recipe:
         raise UsageError("`size` and `recipe` both choose the settings; give one of them.")
+    if size and "finetune" in settings:
+        raise UsageError("`finetune` keeps the size of its model; leave out `size`.")
     started, path = time.monotonic(), Path(output)
     directory, listener = RunDirectory(path), listener or default_listener()
     directory.refuse_if_used()
@@ -111,6 +118,10 @@ def resume(path: File, *, listener: Listener | None = None, **settings: Unpack[R
     Settings are those of `train` that belong to the sections `training` and `decoding`.
     """
     started = time.monotonic()
+    if is_synthetic(Path(path)):
+        from dragoman.runs.synthetic.run import run_synthetic  # which loads torch
+
+        return run_synthetic(Path(path), _tree(settings), listener=listener or default_listener(), started=started)
     config = plan_resume(Path(path), _tree(settings))
     from dragoman.runs.train import resume_run  # which loads torch
 
@@ -145,15 +156,23 @@ def evaluate(
         files = paths_of(pairs) or [str(write_pairs_of(pairs, Path(folder) / "pairs.jsonl"))]
         wanted = check_languages(paths[0], *languages, required=False)
         bitext = as_read_by(paths[0], Bitext.open(*files, languages=languages_for(paths[0], wanted)), wanted)
-        return evaluate_pairs(
+        given_pairs = list(bitext)
+        evaluation = evaluate_pairs(
             load_models(paths, languages=languages, adapter=None if adapter is None else Path(adapter)),
-            list(bitext),
+            given_pairs,
             search=search,
             precision=precision,
             workers=workers,
             variants=variants,
             memory=None if memory is None else Path(memory),
         )
+        target = languages[1] or bitext.target_language
+        described = run_of(Path(adapter), paths[0]) if adapter is not None else paths[0]
+        sketch = read_sketch(described) if described else None
+        evaluation = with_overlap(evaluation, sketch, given_pairs, model=str(paths[0]), target=target)
+        for path in paths[1:]:
+            evaluation = with_overlap(evaluation, read_sketch(path), given_pairs, model=str(path), target=target)
+        return with_remarks(evaluation, given_pairs, sketch, (languages[0] or bitext.source_language, target))
 
 
 def _tree(settings: Mapping[str, Any]) -> Settings:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from dragoman.errors import DataError
+from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.storage.checkpoints import Checkpoints
 from dragoman.storage.model_directory import ModelDirectory, copy_weights
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
@@ -23,6 +24,9 @@ def average_snapshots(directory: Path, output: Path, *, last: int) -> list[int]:
     averaged = ModelDirectory.load(directory)
     weights = average_weights(snapshots.load(step)[0]["model"] for step in steps)
     copy_weights(weights, averaged.model, origin=snapshots.folder)
+    averaged.int8_bleu = None  # measured on other weights
     with new_folder(output) as folder:
         averaged.save(folder)
+        if sketch := read_sketch(directory):
+            write_sketch(folder, sketch)
     return steps

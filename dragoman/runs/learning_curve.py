@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import Settings, merged
+from dragoman.errors import UsageError
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.outlook import SHARES, CurvePoint, point_of
 from dragoman.runs.plan import plan_run
@@ -13,6 +14,15 @@ from dragoman.runs.train import start_run
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener
 from dragoman.system.seals import write_sealed
+
+
+def refuse_without_parts(config: RunConfig) -> None:
+    """Raise `UsageError` for pairs of which no share can be trained on."""
+    if config.data.temperature or any(corpus.weight > 1 for corpus in config.data.corpora):
+        raise UsageError(
+            "--learning-curve trains on shares of the pairs, but data.temperature or a weight above 1 says how often "
+            "they occur; leave one of the two out."
+        )
 
 
 def train_on_parts(

@@ -126,10 +126,10 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         refuse_unspaced(config.data.languages or pairs.languages or ())
     if config.finetune.new_language:
         refuse_other_pairs(config.finetune.new_language[0], pairs)
-    if config.training.fuzzy and pairs.counts.labels:
+    if config.training.has_hints and pairs.counts.labels:
         raise UsageError(
-            "training.fuzzy is for one pair of languages: the pair that is most like a source may be of another "
-            "language. Leave it out."
+            "training.fuzzy and training.terms are for one pair of languages: what is most like a source, and other "
+            "forms of a word, may be of another language. Leave them out."
         )
     if config.finetune.model and config.finetune.adapts:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
@@ -215,7 +215,7 @@ def refuse_other_pairs(code: str, pairs: PairFile) -> None:
 
 def describe_occurrences(occurrences: dict[str, float]) -> list[str]:
     """A sentence that says how often pairs of each corpus occur in an epoch; none if there are no `occurrences`."""
-    often = ", ".join(f"of {Path(name).name} {times:.3g} times" for name, times in occurrences.items())
+    often = ", ".join(f"of {name.rpartition('/')[2]} {times:.3g} times" for name, times in occurrences.items())
     return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
@@ -289,7 +289,7 @@ def build_config(recipe: str | None, settings: Settings, paths: Sequence[str] = 
     try:
         config = load_config(tree, settings)
         if defaults := settings_for(config.data.source):
-            config = load_config(tree, merged(defaults, settings))
+            config = load_config(merged(defaults, tree), settings)
     except UsageError:
         try:
             load_config(tree, {})

@@ -95,6 +95,8 @@ def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], *
             value = sharded_like(value, weights[index])
         state.setdefault(index, {})[key] = value
     moment, setting = (LORA_MOMENT, "finetune.lora") if name == LORA else (MOMENTS[name], f"training.optimizer={name}")
+    if name == "muon" and state and min(state) >= len(optimizer.param_groups[0]["params"]):
+        moment = MOMENTS["adamw"]  # all matrices are frozen, and what else is trained has AdamW
     if state and moment not in state[min(state)]:
         raise UsageError(
             f"The checkpoint does not fit {setting}; resume it with the one that it was written by, or start a new run."

@@ -178,6 +178,14 @@ class Pacing:
             self._latest = self._now()
         return is_moved
 
+    def shorten(self) -> None:
+        """End a decay that has begun sooner if a resumed run has a lower limit of steps or epochs than before."""
+        progress, plan = self.progress, self.progress.plan
+        if plan.last_step is not None and self.step_limit is not None and self.step_limit < plan.last_step:
+            plan.last_step = max(progress.step, self.step_limit)
+            is_of_steps = self.step_limit == self.config.max_steps
+            plan.reason = f"{self.config.max_steps} steps" if is_of_steps else f"{self.config.max_epochs} epochs"
+
     def why_finished(self) -> str | None:
         """The limit that the run has reached, or None. A decay that has begun goes to its end."""
         progress, config, plan = self.progress, self.config, self.progress.plan

@@ -254,6 +254,7 @@ class Trainer:
                 self._take_back_decay(progress.plan.decay_from)
             progress.plan.r_drop_until = None  # whether there is time for R-Drop is seen anew
             self._follow_plan()
+        self.pacing.shorten()
         self._warn(*remember_machine(progress, self.precision, self.ranks.size))
 
     def _take_back_decay(self, step_before: int) -> None:

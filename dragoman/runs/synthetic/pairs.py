@@ -69,6 +69,7 @@ class RealPairs:
                 {"source": str(path), "columns": columns, "weight": weight} for path, weight in corpora.items()
             ],
             "temperature": None,  # the real pairs are mixed already
+            "share": 1.0,  # and those of the share are chosen
         }
         for part in HELD_OUT:
             data[part] = [str(self.file(part))]

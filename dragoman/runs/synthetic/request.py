@@ -145,3 +145,8 @@ def stamps(files: Sequence[str], models: Sequence[str]) -> dict[str, list[int]]:
 
 def _file(path: Path) -> Path:
     return RunDirectory(path).synthetic / REQUEST
+
+
+def is_synthetic(path: Path) -> bool:
+    """Whether models make pairs for the run in `path`, whose training has not begun."""
+    return SyntheticRunRequest.read(path) is not None and not RunDirectory(path).config.is_file()
