@@ -121,22 +121,31 @@ class Sketch:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> "Sketch | None":
-        """The sketch of the sources of training pairs; None if they are too few. Takes a pass over them."""
-        blocks = list(map_on_cores(_Block.of, ([block] for block in _blocks(pairs))))
-        if not blocks:
-            return None
-        size = min(LARGEST, int(SHARE * sum(block.size for block in blocks)) - _HEAD.size - SEAL)
-        sentences = np.unique(np.concatenate([block.sentences for block in blocks]))
-        words = np.unique(np.concatenate([block.words for block in blocks]))
-        word_pairs = np.unique(np.concatenate([block.word_pairs for block in blocks]))
+        """The sketch of the sources of training pairs; None if they are too few. Takes a pass over them.
+
+        However many there are, no more hashes are held than the largest filters have room for.
+        """
+        of_sentences, of_words, of_pairs = (
+            _SmallestHashes(int(share * LARGEST) * 8 // bits + 1)
+            for share, bits in ((FOR_SENTENCES, BITS_OF_SENTENCE), (FOR_WORDS, BITS_OF_WORD), (1, BITS_OF_PAIR))
+        )
+        num_pairs = num_characters = num_bytes = 0
+        for block in map_on_cores(_Block.of, ([block] for block in _blocks(pairs))):
+            of_sentences.add(block.sentences)
+            of_words.add(block.words)
+            of_pairs.add(block.word_pairs)
+            num_pairs += block.pairs
+            num_characters += block.characters
+            num_bytes += block.size
+        size = min(LARGEST, int(SHARE * num_bytes) - _HEAD.size - SEAL)
+        sentences, words, word_pairs = (hashes.different() for hashes in (of_sentences, of_words, of_pairs))
         if min(size, len(sentences), len(word_pairs)) < FEWEST_PAIRS:
             return None
         first = BloomFilter.of(sentences, int(FOR_SENTENCES * size), bits_each=BITS_OF_SENTENCE)
         second = BloomFilter.of(words, int(FOR_WORDS * size), bits_each=BITS_OF_WORD)
         rest = size - len(first.bits) - len(second.bits)
         third = BloomFilter.of(word_pairs, rest, bits_each=BITS_OF_PAIR)
-        totals = sum(block.pairs for block in blocks), sum(block.characters for block in blocks)
-        return cls((SketchPart(first, second, third, *totals),))
+        return cls((SketchPart(first, second, third, num_pairs, num_characters),))
 
     def after(self, base: "Sketch | None") -> "Sketch":
         """The sketch of a model that was trained on these sentences after those of a base model."""
@@ -274,6 +283,26 @@ class _Block(NamedTuple):
         word_hashes = [_word_hash(word) for word in different_words]
         hashes = _mixed(list(sentences)), _mixed(word_hashes), _mixed(list(word_pairs))
         return cls(len(pairs), characters, size, *hashes)
+
+
+class _SmallestHashes:
+    """The smallest different ones of many hashes, in memory for a few times as many as are kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._parts: list[np.ndarray] = []
+        self._waiting = 0
+
+    def add(self, hashes: np.ndarray) -> None:
+        """Add some hashes."""
+        self._parts.append(hashes)
+        self._waiting += len(hashes)
+        if self._waiting > self._most:
+            self._parts, self._waiting = [self.different()], 0
+
+    def different(self) -> np.ndarray:
+        """The smallest different ones of all that were added, in rising order."""
+        return np.unique(np.concatenate([np.zeros(0, np.uint32), *self._parts]))[: self._most]
 
 
 def _blocks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

@@ -1,11 +1,13 @@
 """`data check` as a user meets it: a report on stdout, one line for each finding, exit code 3 for useless data."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dragoman.data.builtin.grammar import generate
+from dragoman.storage.memory import Memory
 from tests.small import write_pairs
 
 
@@ -239,3 +241,17 @@ def test_a_memory_needs_two_languages_and_another_name_than_its_pairs(dragoman, 
     assert code == 3
     assert "cannot be a translation memory" in err
     assert (files / "all.en").read_text(encoding="utf-8").startswith(next(iter(generate(1, seed=2)))[0][:3])
+
+
+def test_a_memory_has_no_pair_that_is_held_out(dragoman, files):
+    recipe = files / "r.yaml"
+    recipe.write_text(
+        f"data:\n  source: {files / 'pairs.tsv'}\n  test: [{files / 'test.tsv'}]\n  languages: [en, fr]\n"
+    )
+    code, _, err = dragoman("data", "memory", "--recipe", recipe, "--output", files / "memory.db")
+    assert code == 0, err
+    sources = {line.split("\t")[0] for line in (files / "test.tsv").read_text(encoding="utf-8").splitlines()}
+    with closing(Memory(files / "memory.db")) as memory:
+        kept = {entry.source for entry in memory.pairs()}
+    assert kept
+    assert not kept & sources

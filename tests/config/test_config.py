@@ -356,3 +356,15 @@ def test_a_config_without_a_shortest_length_is_read_back_without_one():
     """So a resumed run, or one with the recipe of another, still finds its own."""
     again = load_config(yaml.safe_load(load_config({}, {}).to_yaml()), {}).decoding
     assert (again.min_ratio, again.min_slack) == (None, None)
+
+
+def test_a_share_of_pairs_that_occur_several_times_is_refused():
+    corpora = [{"source": "a.tsv", "weight": 4}]
+    with pytest.raises(UsageError, match="above 1"):
+        load_config({}, {"data": {"corpora": corpora, "share": 0.5}})
+
+
+def test_columns_of_the_section_are_those_of_corpora_that_name_none():
+    corpora = [{"source": "a.tsv"}, {"source": "b.tsv", "columns": [3, 4], "language_column": 5}]
+    data = load_config({}, {"data": {"corpora": corpora, "columns": [1, 2], "language_column": 6}}).data
+    assert [(corpus.columns, corpus.language_column) for corpus in data.sources] == [((1, 2), 6), ((3, 4), 5)]

@@ -1,6 +1,7 @@
 """Training pairs aligned by statistics, and batches that have these alignments."""
 
-from itertools import product
+from collections.abc import Iterator
+from itertools import islice, product
 from math import prod
 from pathlib import Path
 
@@ -8,12 +9,12 @@ import numpy as np
 import pytest
 
 from dragoman.config.run import RunConfig
-from dragoman.data import aligning
+from dragoman.data import aligning, preparation
 from dragoman.data.aligning import LONGEST, NONE, AlignmentModel, align
 from dragoman.data.batching import Sentences, TokenBatches, TokenStore
 from dragoman.data.encoding import TextTools
 from dragoman.data.misspelling import ChangedSentences
-from dragoman.data.preparation import POSITIONS, PreparedData, align_pairs, prepare
+from dragoman.data.preparation import POSITIONS, PreparedData, align_pairs, prepare, relate_pairs
 from dragoman.errors import UsageError
 from dragoman.text.labels import label
 from dragoman.text.preprocessing import SourceStyle
@@ -251,3 +252,23 @@ def test_positions_in_a_folder_are_those_of_words(tmp_path: Path) -> None:
     is_linked = positions < lengths
     inside = continues[ids] & ~np.isin(np.arange(len(ids)), [0, *ends])
     np.testing.assert_array_equal(is_linked[inside], is_linked[np.flatnonzero(inside) - 1])
+
+
+def test_what_was_being_aligned_when_a_preparation_was_killed_is_aligned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", [(f"the house {n} is red", f"das Haus {n} ist rot") for n in range(60)])
+    settings = ["tokenizer.vocab_size=300", "data.held_out=[5,5]", "training.max_steps=1"]
+    config, planned = plan(pairs, settings=settings, recipe=None)
+
+    def killed(*arguments: object, **options: object) -> Iterator[object]:
+        yield from islice(align(*arguments, **options), 3)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "align", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(planned, config, tmp_path)
+    assert not (tmp_path / POSITIONS).exists()
+    assert relate_pairs(tmp_path, config)
+    assert (np.load(tmp_path / POSITIONS) >= 0).mean() > 0.5

@@ -3,14 +3,16 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dragoman import metrics
 from dragoman.errors import DataError
-from dragoman.evaluation.scores import score, scores_of_parts
+from dragoman.evaluation.scores import score, score_together, scores_of_parts
 from dragoman.metrics import MAIN, METRICS, VALIDATED_TEXT_METRICS, bleu
 from dragoman.metrics.metric import Metric, Translations
 from dragoman.metrics.resampling import Statistics
+from dragoman.text.labels import label
 from dragoman.text.scripts import unspaced_language
 
 # Sentences of the Tanaka corpus, as people write them; in each translation one word is another.
@@ -160,3 +162,21 @@ def test_values_are_written_and_ranked_as_their_metric_says():
 
 def test_the_monitor_can_be_every_metric_of_a_validation():
     assert set(metrics.Monitor.__args__) == {metric.name for metric in metrics.VALIDATED}
+
+
+def test_translations_into_several_languages_are_tokenized_by_their_own() -> None:
+    """All together have one score, of what is counted in each by the rules of its language."""
+    japanese, german = ["猫が寝る。", "犬が走る。"], ["Die Katze schläft.", "Der Hund läuft."]
+    outputs = [japanese[0], german[0], "犬が寝る。", "Ein Hund rennt."]
+    references = [japanese[0], german[0], japanese[1], german[1]]
+    labels = [label(None, code) for code in ("ja", "de")]
+    sources = [f"{labels[row % 2]}{text}" for row, text in enumerate("aabb")]
+    together = score_together(outputs, references, sources)
+    parts = [score(outputs[row::2], references[row::2], target_language=code) for row, code in ((0, "ja"), (1, "de"))]
+    for name in ("bleu", "chrf", "ter"):
+        rows = together[name].statistics.rows
+        np.testing.assert_allclose(rows[0::2], parts[0][name].statistics.rows)
+        np.testing.assert_allclose(rows[1::2], parts[1][name].statistics.rows)
+    assert together["bleu"].value != pytest.approx(score(outputs, references)["bleu"].value)
+    alone = score_together(outputs[1::2], references[1::2], sources[1::2], target_language="de")
+    assert alone["bleu"].value == score(outputs[1::2], references[1::2], target_language="de")["bleu"].value

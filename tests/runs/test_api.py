@@ -124,6 +124,7 @@ def test_pairs_are_scored_in_the_direction_of_the_model(tmp_path):
         (PAIRS, {"chosen": ["x"]}, UsageError, "no setting `chosen`"),
         (PAIRS, {"size": "huge"}, UsageError, "There is no recipe 'huge'"),
         (PAIRS, {"size": "tiny", "recipe": "small"}, UsageError, "both choose the settings"),
+        (PAIRS, {"size": "tiny", "finetune": "base"}, UsageError, "leave out `size`"),
         (PAIRS, {"training": {"warmpu": 3}}, UsageError, r"no setting `training\.warmpu`"),
         (PAIRS, {"max_minutes": "x"}, UsageError, r"`training\.max_minutes` is 'x'"),
         (PAIRS, {"valid": [("a",)]}, DataError, "Pair 0"),

@@ -9,12 +9,14 @@ from dragoman.config.run import load_config
 from dragoman.config.settings import parse_settings
 from dragoman.data.bitext import Bitext
 from dragoman.data.builtin.grammar import generate
+from dragoman.data.corpora import open_corpora
+from dragoman.data.pair_file import Counts
 from dragoman.data.preparation import prepare
 from dragoman.data.readers import tables
 from dragoman.data.readers.types import ReaderOptions
 from dragoman.errors import DataError, UsageError
 from dragoman.formats import text_files
-from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.plan import build_config, describe_occurrences, plan_resume, plan_run
 from tests.data.readers.files import write
 from tests.small import plan, write_pairs
 
@@ -174,3 +176,43 @@ def test_sentences_that_no_space_separates_are_not_joined(tmp_path):
     plan_run([str(path)], recipe=None, settings=parse_settings([*settings, "data.languages=[en,fr]"]))
     with pytest.raises(UsageError, match="ja has none"):
         plan_run([str(path)], recipe=None, settings=parse_settings([*settings, "data.languages=[en,ja]"]))
+
+
+def test_one_pair_of_languages_may_be_spelled_in_several_ways(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in generate(40)), encoding="utf-8")
+    corpora = [
+        {"source": str(tmp_path / "a.tsv"), "languages": ["en", "fr"]},
+        {"source": str(tmp_path / "b.tsv"), "languages": ["eng", "FRA"]},
+    ]
+    assert not open_corpora(load_config({}, {"data": {"corpora": corpora}}).data).has_labels
+
+
+def test_files_of_several_corpora_are_those_of_each(tmp_path):
+    files = [tmp_path / f"{name}.tsv" for name in "ab"]
+    for file in files:
+        file.write_text("a\tb\n", encoding="utf-8")
+    data = load_config({}, {"data": {"corpora": [{"source": str(file)} for file in files]}}).data
+    assert open_corpora(data).files == tuple(map(str, files))
+
+
+def test_a_recipe_comes_before_what_the_built_in_pairs_have_by_default(tmp_path):
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("data:\n  source: builtin:grammar:60\n  valid: [mine.tsv]\n", encoding="utf-8")
+    assert build_config(str(recipe), {}).data.valid == ["mine.tsv"]
+
+
+def test_signatures_of_urls_are_not_kept_beside_how_often_pairs_occur():
+    urls = ["https://h/x.tsv?X-Amz-Signature=SECRET", "https://h/x.tsv?X-Amz-Signature=OTHER"]
+    data = load_config({}, {"data": {"corpora": [{"source": url} for url in urls], "temperature": 2.0}}).data
+    occurrences = Counts(10, 10.0, 0, [1.0, 3.0]).occurrences(data)
+    assert list(occurrences.values()) == [1.0, 3.0]
+    assert "SECRET" not in str(occurrences)
+    assert "OTHER" not in describe_occurrences(occurrences)[0]
+
+
+def test_a_temperature_without_corpora_is_refused(tmp_path):
+    (tmp_path / "a.tsv").write_text("a\tb\n", encoding="utf-8")
+    data = load_config({}, {"data": {"source": str(tmp_path / "a.tsv"), "temperature": 2.0}}).data
+    with pytest.raises(UsageError, match=r"several `data\.corpora`"):
+        open_corpora(data)

@@ -2,12 +2,13 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from dragoman.data.builtin.grammar import generate
 from dragoman.text import sketch as module
 from dragoman.text.labels import label
-from dragoman.text.sketch import SEAL, SHARE, Sketch
+from dragoman.text.sketch import SEAL, SHARE, Sketch, _SmallestHashes
 
 DICE = random.Random(3)
 LETTERS = "abcdefghijklmnoprstuvz"
@@ -134,3 +135,14 @@ def test_new_words_are_counted_and_named() -> None:
     assert unseen.words == ["zyxwvut", "qqqqqqqq"]
     assert (unseen.count, unseen.total) == (3, 9)
     assert unseen.share == pytest.approx(1 / 3)
+
+
+def test_the_smallest_hashes_are_those_of_all_at_once() -> None:
+    rng = np.random.default_rng(5)
+    parts = [rng.integers(0, 2**32, 300, dtype=np.uint64).astype(np.uint32) for _ in range(40)]
+    parts += parts[:5]
+    kept = _SmallestHashes(1000)
+    for part in parts:
+        kept.add(part)
+        assert sum(map(len, kept._parts)) <= 2000
+    np.testing.assert_array_equal(kept.different(), np.unique(np.concatenate(parts))[:1000])

@@ -390,3 +390,29 @@ def test_an_interruption_that_could_not_be_saved_says_so(runs: Runs, monkeypatch
     monkeypatch.setattr(watcher.callbacks.checkpoints, "save", full)
     assert trainer.train() == "interrupted, not saved"
     assert watcher.callbacks.checkpoints.steps() == [4]
+
+
+def test_a_run_whose_matrices_are_all_frozen_is_resumed(runs: Runs):
+    """Only embeddings learn, and they have AdamW beside Muon."""
+    model = small_model()
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(".embedding." in name)
+    trainer, _ = runs.trainer(model=model, optimizer="muon", max_steps=3)
+    trainer.train()
+    again = small_model()
+    for name, weight in again.named_parameters():
+        weight.requires_grad_(".embedding." in name)
+    resumed, _ = runs.resumed(model=again, optimizer="muon", max_steps=5)
+    assert resumed.train() == "5 steps"
+
+
+def test_a_decay_that_has_begun_ends_at_a_lower_limit(runs: Runs):
+    choices = {"schedule": "wsd", "warmup": 1, "validate_every": 100}
+    trainer, _ = runs.trainer(max_steps=20, **choices)
+    trainer.callbacks.stop_requested = lambda: trainer.progress.step == 12
+    trainer.train()
+    assert trainer.progress.plan.decay_from == 10
+    again, _ = runs.trainer(max_steps=15, **choices)
+    again.resume()
+    assert again.train() == "15 steps"
+    assert again.progress.step == 15
