@@ -68,7 +68,10 @@ def check(
     results = {}
     with context.display().progress("Reading") as advance:
         for languages, (part, part_held_out) in parts.items():
-            results[languages] = check_data(part, held_out=part_held_out, examples=examples, progress=advance)
+            elsewhere = held_out.values() if languages else ()
+            results[languages] = check_data(
+                part, held_out=part_held_out, elsewhere=elsewhere, examples=examples, progress=advance
+            )
     trainable = all(result.trainable for result in results.values())
     # Those of this command, after `data check`.
     train_arguments = [redacted(word) for word in _without_option("--examples", sys.argv[3:])]

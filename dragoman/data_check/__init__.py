@@ -1,6 +1,6 @@
 """Checks a bitext without training: its content, its faults and the quality to expect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
 from dragoman.data_check.alignment import AlignmentCheck
@@ -9,7 +9,7 @@ from dragoman.data_check.damage import DamageCheck
 from dragoman.data_check.faults import LOOKED_FOR, FaultCheck
 from dragoman.data_check.languages import LanguageCheck
 from dragoman.data_check.locations import Location
-from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining
+from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining, source_hashes
 from dragoman.data_check.result import CheckResult, Finding, Part, PartResult, Side, finding_kinds
 from dragoman.data_check.sizes import SizeCheck
 from dragoman.data_check.twins import TwinCheck
@@ -24,14 +24,16 @@ def check(
     train: CleanedBitext,
     *,
     held_out: dict[Part, Bitext] | None = None,
+    elsewhere: Iterable[Bitext] = (),
     examples: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> CheckResult:
     """Look through the corpora of `train` and the held-out parts `valid` and `test`, as far as they are given.
 
-    Each part gives so many `examples`, drawn at random. `progress` is called with the number of pairs read since the
-    last call. The pairs of `train` are read once more if parts are held out. Memory grows by 32 bytes a pair. Raises
-    `DataError` if a file cannot be read.
+    Sources that are held out `elsewhere`, for other languages, are not trained on either. Each part gives so many
+    `examples`, drawn at random. `progress` is called with the number of pairs read since the last call. The pairs of
+    `train` are read once more if parts are held out. Memory grows by 32 bytes a pair. Raises `DataError` if a file
+    cannot be read.
     """
     parts: list[PartResult] = []
     findings: list[Finding] = []
@@ -73,7 +75,7 @@ def check(
     # `train` leaves out pairs whose source is held out.
     findings += TwinCheck.twins(twin_checks, train.cleaned(held_out=(held_out or {}).values()))
     findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
-    num_pairs = remaining(repeats)  # completes the counts of what `train` leaves out
+    num_pairs = remaining(repeats, source_hashes(elsewhere))  # completes the counts of what `train` leaves out
     words = parts[0].source.words.mean
     trainable, sentences = verdict(num_pairs, findings, words=words, split_off=len(parts) < 3)
     return CheckResult(parts, findings, trainable, [*account(parts[0]), *sentences])

@@ -5,15 +5,16 @@ Like training, it looks only at the pairs that cleaning keeps, and so it also co
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from dragoman.data.bitext import Bitext
 from dragoman.data.filtering import HELD_OUT, REPEATED, reason_to_drop
 from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, Part, PartResult
 from dragoman.engine.shapes import Bool, Int64
-from dragoman.text.characters import folded
+from dragoman.text.characters import folded, without_label
 
 # Of two million sentences, two have the same 64-bit hash once in ten million runs.
 
@@ -76,8 +77,14 @@ class RepeatCheck(Check):
         return self._tally(np.isin(self.columns[1], held_out.columns[1]))
 
 
-def remaining(parts: dict[Part, RepeatCheck]) -> int:
-    """Number of different pairs to train on, without those whose source is in another part.
+def source_hashes(bitexts: Iterable[Bitext]) -> Int64[np.ndarray, " pairs"]:
+    """Hashes of folded source sentences, as `RepeatCheck` has them, without labels."""
+    hashes = array("q", (hash(folded(without_label(source))) for bitext in bitexts for source, _ in bitext))
+    return np.frombuffer(hashes, np.int64)
+
+
+def remaining(parts: dict[Part, RepeatCheck], elsewhere: Int64[np.ndarray, " pairs"] | None = None) -> int:
+    """Number of different pairs to train on, without those whose source is in another part, or held out `elsewhere`.
 
     Adds the repeated pairs and those of other parts to the pairs that `train` leaves out.
     """
@@ -86,6 +93,8 @@ def remaining(parts: dict[Part, RepeatCheck]) -> int:
     free = np.ones(len(pairs), bool)
     for part in held_out:
         free &= ~np.isin(sources, part.columns[1])
+    if elsewhere is not None:
+        free &= ~np.isin(sources, elsewhere)
     dropped = {HELD_OUT: int((~free).sum())}
     if train.result.rules and train.result.rules.drop_repeated:
         dropped[REPEATED] = int((free & train.repeated_in_corpus).sum())

@@ -255,3 +255,20 @@ def test_a_memory_has_no_pair_that_is_held_out(dragoman, files):
         kept = {entry.source for entry in memory.pairs()}
     assert kept
     assert not kept & sources
+
+
+def test_a_sentence_that_is_held_out_for_one_language_is_trained_on_for_none(dragoman, files):
+    corpora = []
+    for code in ("fr", "de"):
+        write_pairs(files / f"{code}.tsv", [(source, f"{target} {code}") for source, target in generate(60)])
+        corpora.append(f"{{source: {files / f'{code}.tsv'}, languages: [en, {code}]")
+    write_pairs(files / "held.tsv", [(source, f"{target} fr") for source, target in list(generate(60))[:20]])
+    recipe = files / "two.yaml"
+    held_out = f", test: [{files / 'held.tsv'}]"
+    recipe.write_text(f"data:\n  corpora: [{corpora[0]}{held_out}}}, {corpora[1]}}}]\n", encoding="utf-8")
+    code, out, err = dragoman("data", "check", "--recipe", recipe, "--json")
+    assert code == 0, err
+    parts = {name: result["parts"][0] for name, result in json.loads(out)["languages"].items()}
+    assert parts.keys() == {"en-fr", "en-de"}
+    held_out_sources = parts["en-fr"]["dropped"]["source is in held-out data"]
+    assert parts["en-de"]["dropped"]["source is in held-out data"] == held_out_sources >= 20
