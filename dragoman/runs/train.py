@@ -156,6 +156,7 @@ def follow_run(ranks: Ranks) -> None:
         mirror = Mirror(config.training.mirror) if config.training.mirror else None
         context = RunContext(Deaf(), shared.started, ranks, mirror)
         callbacks = _callbacks(directory, config, data, context, signals)
+        callbacks.first_model = partial(_initial_model, directory, config, data)
         trainer = Trainer(
             model,
             data.train,
@@ -420,6 +421,7 @@ def _fit(
 
         callbacks = replace(
             _callbacks(directory, config, data, context, signals),
+            first_model=partial(_initial_model, directory, config, data),
             keep_best=partial(_save_model, directory=directory, config=config, data=data),
             on_event=EventWriter(files, listener),
         )

@@ -7,7 +7,7 @@ holds the size and SHA-256 of each file, and loading falls back to the one befor
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,13 @@ from dragoman.errors import DataError
 from dragoman.storage.model_directory import stored_tensors
 from dragoman.system.atomic import check_space, new_folder, write_synced
 from dragoman.system.seals import MANIFEST, fingerprint
+
+
+def _files(tensors: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files of a checkpoint, one at a time: together they may be larger than the memory."""
+    for name, group in tensors.items():
+        yield f"{name}.safetensors", save(stored_tensors(group))
+    yield "state.json", json.dumps(state).encode()
 
 
 class Checkpoints:
@@ -44,17 +51,17 @@ class Checkpoints:
         Raises `ResourceError` on a full disk.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        files = {f"{name}.safetensors": save(stored_tensors(group)) for name, group in tensors.items()}
-        files["state.json"] = json.dumps(state).encode()
-        files[MANIFEST] = json.dumps({name: fingerprint(data) for name, data in files.items()}).encode()
         for stale in self.folder.glob("*.tmp"):
             shutil.rmtree(stale, ignore_errors=True)
-        check_space(self.folder, sum(map(len, files.values())))
+        check_space(self.folder, sum(tensor.nbytes for group in tensors.values() for tensor in group.values()))
         final = self._path(step)
         replaced = final.with_suffix(".old")
         with new_folder(final) as folder:
-            for name, data in files.items():
+            manifest = {}
+            for name, data in _files(tensors, state):
                 write_synced(folder / name, data)
+                manifest[name] = fingerprint(data)
+            write_synced(folder / MANIFEST, json.dumps(manifest).encode())
             if final.exists():
                 os.rename(final, replaced)
         shutil.rmtree(replaced, ignore_errors=True)

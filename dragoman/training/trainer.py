@@ -78,6 +78,11 @@ class TrainerCallbacks:
     """Called after every step; True ends the run as if it had reached a limit."""
     started: float = field(default_factory=time.monotonic)
     """Time at which the command began, by the clock of rank 0. `training.max_minutes` counts from here."""
+    first_model: Callable[[], Transformer] | None = None
+    """Makes the model anew as it was before the first step, for a run that has to go back to its start.
+
+    None: the trainer keeps a copy of its first weights.
+    """
     ranks: Ranks = ALONE
     """The processes that train this model together; rank 0 alone writes and evaluates."""
     seconds_after: Callable[[float], float] = lambda validation_seconds: 0.0
@@ -115,7 +120,7 @@ class Trainer:
         self.config, self.seed, self.callbacks = config, seed, callbacks
         self.precision = choose_precision(config.precision, next(model.parameters()).device)
         self.ranks = callbacks.ranks
-        self._start = _first_tensors(model)
+        self._start = None if callbacks.first_model else _first_tensors(model)
         options = loss_options(config, model.config.pad_id)
         self.executor = build_parallel_executor(
             model, self.precision, options, config=config, ranks=self.ranks, warn=self._warn
@@ -385,11 +390,18 @@ class Trainer:
         # An interruption may have saved a later step.
         good_steps = {step for step in checkpoints.steps() if step <= progress.validated_step}
         self.ranks.once(lambda: checkpoints.prune(good_steps))
-        tensors, state = checkpoints.load_latest() or (self._start, Progress().state_dict())
+        tensors, state = checkpoints.load_latest() or (self._first_tensors(), Progress().state_dict())
         self.load_state_dict(tensors, state | lasting)
         self._report("roll_back", bad_step=bad_step, rate_factor=progress.rate_factor)
         where = f"step {progress.step:,}" if progress.step else "the start"
         self._warn(f"Going back to {where}, and on with {progress.rate_factor:g} times the learning rate.")
+
+    def _first_tensors(self) -> Tensors:
+        """The tensors of a checkpoint before the first step."""
+        if self._start is None:
+            assert self.callbacks.first_model
+            return _first_tensors(self.callbacks.first_model())
+        return self._start
 
     def _report(self, event: str, **values: Any) -> None:
         self.callbacks.on_event(event, {"step": self.progress.step, **values})
