@@ -126,6 +126,7 @@ def prepare(extras: tuple[str, ...]) -> None:
     if Path(PYTHON).exists() and installed.covers(Setup(fingerprint(), extras, torch)):
         return
     make_environment()
+    STAMP.unlink(missing_ok=True)  # what is interrupted from here on is not complete
     if installed.torch not in ("", torch):
         run([*pip("uninstall"), "--yes", "torch"])
     install_torch(torch)

@@ -34,8 +34,9 @@ def main(which: str, *arguments: str) -> int:
     """Install the versions and run the tests with them; further arguments are for pytest."""
     folder = ROOT / "build" / f"versions-{which}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists():
-        run(sys.executable, "-m", "venv", folder)
+    has_pip = python.exists() and subprocess.run([python, "-c", "import pip"], capture_output=True).returncode == 0
+    if not has_pip:  # such as after an interruption
+        run(sys.executable, "-m", "venv", "--clear", folder)
     run(python, "-m", "pip", "install", "--quiet", "uv")
     uv = [python, "-m", "uv", "--quiet", "pip"]
     build = [f"--torch-backend={os.environ['TORCH']}"] if os.environ.get("TORCH") else []

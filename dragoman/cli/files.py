@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.bulk.tally import Tally
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.formats.other_files import WEB_PAGE, is_office_document, refuse_other_files
-from dragoman.formats.text_files import open_input, read_lines
+from dragoman.formats.text_files import open_input, read_lines, unpacked_name
 
 if TYPE_CHECKING:
     from dragoman.config.decoding import DecodingConfig
@@ -117,7 +117,7 @@ def read_search_terms(glossary: Path | None, forbidden: Path | None) -> dict[str
 def read_glossary(path: Path) -> dict[str, str]:
     """A file of lines `source term, tab, target term`; in a file .csv with a comma. Raises `DataError` with the line
     number."""
-    separator, name = (",", "a comma") if path.suffix.lower() == ".csv" else ("\t", "a tab")
+    separator, name = (",", "a comma") if unpacked_name(path).lower().endswith(".csv") else ("\t", "a tab")
     terms: dict[str, str] = {}
     for number, line in _filled_lines(path):
         parts = [part.strip() for part in (_cells(line) if separator == "," else line.split(separator))]

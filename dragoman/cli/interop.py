@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from dragoman.cli import options
 from dragoman.cli.options import Argument, Context, File, Option, app, choice, print_json
-from dragoman.errors import UsageError, command_line
+from dragoman.errors import DataError, UsageError, command_line
 from dragoman.interop.imports.styles import STYLES, chosen_style
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def import_(
             )
         _import_pretrained(context, model, output, (source, target), sentences, trim_vocabulary or [])
         return
+    if style is None and not os.path.exists(model):
+        raise DataError(f"There is no {model}; give a folder, a file of weights, or hf:OWNER/NAME.")
     if source or target or sentences or trim_vocabulary:
         raise UsageError("--from, --to, --sentences and --trim-vocabulary are for pretrained models; leave them out.")
     if style is None or num_heads is None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from dragoman.cli import options
 from dragoman.cli.app import App
 from dragoman.cli.checks import check_decoding, check_model
 from dragoman.cli.options import OUTPUT, Argument, Context, Model, Option, Target, app, choice, decoding, print_json
@@ -154,6 +155,8 @@ def attention(
     model: Model,
     text: Annotated[str, Argument(metavar="TEXT", help="A sentence, in quotes.")],
     target: Target = None,
+    source_language: options.From = None,
+    target_language: options.To = None,
     kind: Annotated[
         str, Option(**choice("attention", ("cross", "encoder", "decoder")), help="Attention to draw.")
     ] = "cross",
@@ -163,12 +166,17 @@ def attention(
 ) -> None:
     """Draw which words the words of a sentence attended to, in each layer and head."""
     check_model(model, [text])
+    from dragoman.storage.validate import check_languages
+
+    check_languages(model, source_language, target_language)
     config = check_decoding(model, context.settings)
     from dragoman.report import inspect_translation
     from dragoman.report.pictures import plot_heads
     from dragoman.storage.model_directory import ModelDirectory
 
-    inspection = inspect_translation(ModelDirectory.load(model), text, target=target, beam_size=config.beam_size)
+    directory = ModelDirectory.load(model).speaking(source_language, target_language)
+    directory.require_languages()
+    inspection = inspect_translation(directory, text, target=target, beam_size=config.beam_size)
     _save(context, plot_heads(inspection, kind, layer=layer, head=head), output)
 
 

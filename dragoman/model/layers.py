@@ -154,9 +154,11 @@ class RotaryPositions(nn.Module):
     def turns_before(self, length: int, heads: Tensor) -> Float[Tensor, "length 2 width"]:
         """Cosines and sines of the first `length` positions, for `heads` of this width, on their device."""
         if length > len(self.turns) or self.turns.device != heads.device:
-            angles = _angles(torch.arange(max(1024, 2 * length), device=heads.device), heads.size(-1), heads.size(-1))
-            sin, cos = angles.sin().float(), angles.cos().float()
-            self.turns = torch.stack([torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)], 1).flatten(2)
+            with torch.inference_mode(False):  # training may need the table, too
+                places = torch.arange(max(1024, 2 * length), device=heads.device)
+                angles = _angles(places, heads.size(-1), heads.size(-1))
+                sin, cos = angles.sin().float(), angles.cos().float()
+                self.turns = torch.stack([torch.stack([cos, cos], -1), torch.stack([-sin, sin], -1)], 1).flatten(2)
         return self.turns[:length]
 
 

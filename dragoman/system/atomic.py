@@ -4,10 +4,10 @@ An error of the system names the file that the user knows, and not the temporary
 """
 
 import errno
-import glob
 import hashlib
 import io
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -169,7 +169,9 @@ def _unfinished(path: Path) -> Iterator[Path]:
     while True:
         temporary = path.with_name(f".{stem}.{secrets.token_hex(4)}.tmp")
         claim = temporary.with_suffix(LOCK)
-        with open(claim, "a", encoding="ascii") as file:
+        with _errors_of(path, claim):
+            opened = open(claim, "a", encoding="ascii")  # noqa: SIM115
+        with opened as file:
             # Before it was locked, another process may have taken this file for a stale one, and deleted it.
             if not lock(file) or not is_still(claim, file):
                 continue
@@ -204,11 +206,18 @@ def _errors_of(path: Path, temporary: Path) -> Iterator[None]:
 
 def _delete_stale(folder: Path, stem: str) -> None:
     """Delete the temporary files that killed processes have left in a folder, and their locks."""
-    for stale in folder.glob(f".{glob.escape(stem)}.*.tmp"):
-        claim = stale.with_suffix(LOCK)
-        if not claim.exists():
+    prefix = f".{stem}."
+    names: list[str] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(prefix)]
+    ours = re.compile(re.escape(prefix) + r"[0-9a-f]{8}\.(tmp|lock)")  # others may have hidden files of such names
+    left = [folder / name for name in names if ours.fullmatch(name)]
+    for stale in left:
+        if stale.suffix != LOCK and not stale.with_suffix(LOCK).exists():
             _delete(stale)
-    for claim in folder.glob(f".{glob.escape(stem)}.*{LOCK}"):
+    for claim in left:
+        if claim.suffix != LOCK:
+            continue
         with suppress(OSError), open(claim, "r+", encoding="ascii") as file:
             if lock(file):
                 _delete(claim.with_suffix(".tmp"))

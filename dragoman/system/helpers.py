@@ -21,6 +21,8 @@ from dragoman.system.resources import release_memory
 Ask = Callable[..., Any]
 """Function by which a job asks the process that started it for something, such as translations."""
 _PID = struct.Struct("i")
+NO_PROCESS = 0
+"""Number that says that no process could be forked."""
 _NEW, _KILL = b"n", b"k"
 """Messages to the process that forks: fork another one for this connection; kill the one with this number."""
 
@@ -115,7 +117,9 @@ class Helpers:
                 self._control.close()
 
     def _take(self) -> "_Helper":
-        """A process that waits for a job. Raises `OSError` or `EOFError` if none can be forked any more."""
+        """A process that waits for a job. Raises `OSError` or `EOFError` if none can be forked any more, and
+        `ResourceError` if none can now.
+        """
         self.start()
         with self._lock:
             if self._closed:
@@ -130,6 +134,8 @@ class Helpers:
                 if not answer:
                     raise EOFError
                 (process,) = _PID.unpack(answer)
+                if process == NO_PROCESS:
+                    raise ResourceError("No more processes can be started now; try again later.")
                 return _Helper(process, Connection(ours.detach()))
 
     def _give_back(self, helper: "_Helper") -> None:
@@ -168,9 +174,15 @@ class Job:
             return self._helpers._work(answer, *arguments)
         if self._killed:
             raise HelperDied("The job was ended.")
-        helper = self._begin()
+        helper, task = self._begin(), _Task(arguments, processor_seconds)
         try:
-            outcome = _converse(helper.connection, _Task(arguments, processor_seconds), answer)
+            try:
+                helper.connection.send(task)
+            except OSError:  # it has died while it had nothing to do
+                helper.connection.close()
+                helper = self._begin()
+                helper.connection.send(task)
+            outcome = _converse(helper.connection, answer)
         except BaseException as error:  # such as one of `answer`, while the process waits for it
             self.kill()
             helper.connection.close()
@@ -206,9 +218,8 @@ class Job:
                 self._helper = None
 
 
-def _converse(connection: Connection, task: _Task, answer: Ask) -> _Outcome:
-    """Give a task to a process, answer its questions, and return the outcome."""
-    connection.send(task)
+def _converse(connection: Connection, answer: Ask) -> _Outcome:
+    """Answer the questions of a process that has a task, and return the outcome."""
     while True:
         message = connection.recv()
         if isinstance(message, _Outcome):
@@ -232,7 +243,12 @@ def _fork_on_demand(control: socket.socket, work: Callable[..., Any], memory: in
                 if process in alive:
                     os.kill(process, signal.SIGKILL)
                 continue
-            process = os.fork()
+            try:
+                process = os.fork()
+            except OSError:  # such as too many processes: others may go on
+                os.close(connections[0])
+                control.send(_PID.pack(NO_PROCESS))
+                continue
             if process == 0:
                 control.close()
                 _do_tasks(Connection(connections[0]), work, memory)
@@ -301,4 +317,6 @@ def _limit_time(seconds: int | None) -> None:
 
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     limit = hard if seconds is None else int(time.process_time()) + 1 + seconds
+    if hard != resource.RLIM_INFINITY:  # nobody may raise it
+        limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))

@@ -153,7 +153,10 @@ def _limit_worker(memory: int) -> None:
 
     limit_memory(memory)
     seconds = int(time.process_time()) + SECONDS + memory // BYTES_A_SECOND
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    if hard != resource.RLIM_INFINITY:  # nobody may raise it
+        seconds = min(seconds, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
 
 
 def limit_memory(memory: int) -> None:

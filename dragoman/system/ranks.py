@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from dragoman.errors import DragomanError, ResourceError
+from dragoman.errors import DragomanError, ResourceError, UsageError
 from dragoman.system.resources import started_together
 
 T = TypeVar("T")
@@ -68,6 +68,11 @@ class ProcessGroup(Ranks):
     """The ranks of a run in several processes. A lost one ends all others with an error, within half a minute."""
 
     def __init__(self) -> None:
+        if not os.environ.get("RANK", "").isdecimal():
+            raise UsageError(
+                "WORLD_SIZE is set, and RANK is no number, though torchrun sets both; start this with torchrun, or "
+                "unset WORLD_SIZE."
+            )
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))

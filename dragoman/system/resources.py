@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from dragoman.errors import UsageError
+
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -30,7 +32,15 @@ def processor_has(flag: str) -> bool:
 
 def started_together() -> tuple[int, int]:
     """Number of processes that torchrun or its like has started for this command: on all machines, and on this one."""
-    return int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return _number_of("WORLD_SIZE"), _number_of("LOCAL_WORLD_SIZE")
+
+
+def _number_of(variable: str) -> int:
+    """The number in a variable of the environment, 1 if it is empty. Raises `UsageError` if it is no number."""
+    value = os.environ.get(variable) or "1"
+    if not value.isdecimal() or not int(value):
+        raise UsageError(f"{variable} is '{value}' in the environment, and no number of processes; unset it.")
+    return int(value)
 
 
 def memory_in_use() -> int:

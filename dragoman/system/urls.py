@@ -26,7 +26,7 @@ def is_url(text: str) -> bool:
 
 def as_typed(path: Path) -> str:
     """The text of a path; a URL that was made one, which has lost a slash, gets it back."""
-    url = str(path).replace(":/", "://", 1)
+    url = re.sub(r":/(?!/)", "://", str(path))  # of a chain, such as zip://a.tsv::s3://b/c.zip, each
     return url if is_url(url) else str(path)
 
 

@@ -130,7 +130,7 @@ class TrainingView:
         self._marks.append((metrics["seconds"], metrics["tokens"], metrics["step"]))
         seconds, tokens, steps = (last - first for last, first in zip(self._marks[-1], self._marks[0], strict=True))
         # After a validation `_marks` begins again, so that its time does not lower the rate.
-        if seconds:
+        if seconds and steps > 0:  # after a run went back, steps may stand there twice
             self.rate, self.step_seconds = tokens / seconds, seconds / steps
 
     def _validation(self, metrics: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ INVISIBLE = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2
 NO_WORDS = "ªº"
 """Letters by Unicode that are no part of words: those of 1º and 2ª."""
 _LABEL = re.compile(f"{OPEN}[a-z0-9-]* [a-z0-9-]+{CLOSE}")
-_LINE_BREAK = re.compile(r"[ \t\r\n]*\n[ \t\r\n]*")
+_LINE_BREAK = re.compile(r"(?<![ \t\r\n])[ \t\r\n]*\n[ \t\r\n]*")
 _WIDE_BREAK = LazyPattern(f"(?<={WIDE}){_LINE_BREAK.pattern}(?={WIDE})")
 _LETTER = re.compile(r"[^\W\d_]")
 _CODE = re.compile(r"(?<![^\W_])[A-Z]\d*(?![^\W_])")

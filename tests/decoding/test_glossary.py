@@ -1,5 +1,6 @@
 """Terms in files and sentences, and a forbidden term against models that insist on it."""
 
+import gzip
 import re
 from pathlib import Path
 
@@ -40,6 +41,9 @@ def test_a_glossary_is_lines_of_two_terms(tmp_path: Path) -> None:
     as_table = tmp_path / "terms.csv"
     as_table.write_text('computer,ordinateur\n"house, old",maison\n', encoding="utf-8")
     assert read_glossary(as_table) == {"computer": "ordinateur", "house, old": "maison"}
+    packed = as_table.with_suffix(".csv.gz")
+    packed.write_bytes(gzip.compress(as_table.read_bytes()))
+    assert read_glossary(packed) == read_glossary(as_table)
     path.write_text("a\n\n b c \n", encoding="utf-8")
     assert read_terms(path) == ["a", "b c"]
 

@@ -236,3 +236,12 @@ def test_a_decoder_layer_equals_that_of_torch_with_every_gradient(order: str, ac
     states.sin().sum().backward()
     expected.sin().sum().backward()
     twins.assert_same_gradients(theirs, twins.decoder_layer(ours, twins.gradients))
+
+
+def test_a_table_of_rotations_that_was_made_without_gradients_serves_training():
+    rotate = RotaryPositions()
+    with torch.inference_mode():
+        rotate(torch.randn(1, 2, 5, 8))
+    heads = torch.randn(1, 2, 5, 8, requires_grad=True)
+    rotate(heads).sum().backward()
+    assert heads.grad is not None

@@ -19,7 +19,7 @@ from dragoman.decoding.alignment import word_spans
 from dragoman.decoding.translation import Translation
 from dragoman.decoding.units import Splitter, join
 from dragoman.documents.literals import lacking, without_surplus
-from dragoman.text.characters import normalised
+from dragoman.text.characters import normalised, one_line
 from dragoman.text.lines import broken_like
 from dragoman.text.sentences import cut, split
 from dragoman.text.spelling import Speller
@@ -58,7 +58,8 @@ def seeds(*units: str) -> list[Seed]:
 
 TEXTS = [
     # Spaces, line ends, letters, digits and marks.
-    Seed(" ", "a"), Seed(" ", "a", "b"), Seed("\n", "a"), Seed("\t", "a"), Seed("\u00a0", "a"), Seed("\u200b", "a"),
+    Seed("1 + ", middle="1a"), Seed(" ", "a\nb", "c"), Seed(" ", "a"),
+    Seed(" ", "a", "b"), Seed("\n", "a"), Seed("\t", "a"), Seed("\u00a0", "a"), Seed("\u200b", "a"),
     Seed("\u0301", "a"), Seed("\u202e", "a"), Seed("\ufe0f", "a"), Seed("\u3000", "a"), Seed("\r", "a"), *seeds("a",
         "a ", "a\n", "a\n\n", "A", "1", "1 ", "1.", "1,", "a.", "a. ", "A. ", "A.", "a, ", "Mr. ", "1. ", ".", "...",
         "?!", "-", "--", "- ", "a-", "a'", "'", '"', '" ', "“", "„a“ ", "«", "(", "((a", ")", "(a) ", "/", "a/", "\\",
@@ -265,6 +266,6 @@ RULES: dict[str, Callable[[str], object]] = {
     "Japanese sentences": lambda text: split(text, "ja"), "parts that fit": lambda text: cut(text,
         lambda part: len(part) < 100), "units": _units, "placeholders of a translation": _inline,
     "a recipe": parse_yaml, "stop": lambda text: without_added_stop(with_mark(text, MARKS), text),
-    "line breaks": lambda text: broken_like(text.swapcase(), text),
+    "line breaks": lambda text: broken_like(text.swapcase(), text), "one line": one_line,
     "rules of cleaning": lambda text: reason_to_drop(text, text.swapcase(), CleaningConfig(), ("en", "fr")),
 }  # fmt: skip

@@ -116,3 +116,19 @@ def test_small_files_have_a_size_too(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ResourceError) as caught:
         write_file(tmp_path / "config.json", bytes(3001))
     assert " 0 MB are to be written" not in str(caught.value)
+
+
+def test_hidden_files_of_others_with_such_names_stay(tmp_path: Path) -> None:
+    others = [".notes.backup.tmp", ".notes.yarn.lock", ".notes.0a1b2c3.tmp", ".notes.0a1b2c3d.e.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    (tmp_path / ".notes.0a1b2c3d.tmp").touch()
+    write_file(tmp_path / "notes", b"x")
+    assert {path.name for path in tmp_path.iterdir()} == {"notes", *others}
+
+
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    with pytest.raises((OSError, ResourceError)) as caught:
+        write_file(tmp_path / "gone" / "report.html", b"x")
+    assert ".lock" not in str(caught.value)
+    assert "report.html" in str(caught.value)

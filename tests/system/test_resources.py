@@ -1,13 +1,18 @@
 """Cores and memory as Linux tells them, from folders that stand for /proc and /sys/fs/cgroup."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dragoman.errors import ResourceError, UsageError
 from dragoman.system import resources
+from dragoman.system.helpers import Helpers
+from dragoman.system.resources import started_together
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -121,3 +126,53 @@ def test_memory_in_use_is_that_of_all_processes_and_counts_shared_pages_once():
     assert 80e6 < alone < 200e6
     # The child shares the first 80 MB and has 30 MB of its own.
     assert 20e6 < together - alone < 60e6
+
+
+@pytest.mark.parametrize(("value", "told"), [("", None), ("2", None), ("x", "WORLD_SIZE is 'x'"), ("0", "is '0'")])
+def test_an_environment_that_another_program_left_is_told_in_words(value, told, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", value)
+    if told:
+        with pytest.raises(UsageError, match=told):
+            started_together()
+    else:
+        assert started_together()[0] == int(value or 1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_a_helper_that_died_while_it_waited_is_replaced(monkeypatch):
+    helpers = Helpers(lambda ask, number: number + 1)
+    helpers.start()
+    try:
+        assert helpers.job().run(1) == 2
+        (idle,) = helpers._idle
+        os.kill(idle.process, signal.SIGKILL)
+        wait_until(lambda: _is_gone(idle.process))
+        assert helpers.job().run(2) == 3
+    finally:
+        helpers.close()
+
+
+def _is_gone(process: int) -> bool:
+    status = Path(f"/proc/{process}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks")
+def test_after_a_fork_that_failed_others_go_on(monkeypatch):
+    fork, failures = os.fork, iter([OSError(11, "Resource temporarily unavailable")])
+    helpers = Helpers(lambda ask, number: number + 1)
+
+    def failing() -> int:
+        if os.getpid() != here and (error := next(failures, None)):
+            raise error
+        return fork()
+
+    here = os.getpid()
+    monkeypatch.setattr(os, "fork", failing)
+    helpers.start()
+    try:
+        with pytest.raises(ResourceError, match="No more processes can be started now"):
+            helpers.job().run(1)
+        assert helpers.job().run(1) == 2
+    finally:
+        helpers.close()

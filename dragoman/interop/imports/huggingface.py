@@ -73,6 +73,11 @@ SAME = 2e-3
 """Largest difference between a table of positions and its formula. Half precision rounds by less."""
 
 
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a config.json with what transformers takes where nothing is said."""
+    return DEFAULTS[values["model_type"]] | {key: value for key, value in values.items() if value is not None}
+
+
 def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origin: str) -> TransformerConfig:
     """The architecture that a config.json describes, with `weights` beside it.
 
@@ -84,7 +89,7 @@ def architecture(values: Mapping[str, Any], weights: Mapping[str, Tensor], origi
         raise DataError(
             f"{origin} is of the type {kind!r}; Dragoman imports {' and '.join(DEFAULTS)} (NLLB is m2m_100)."
         )
-    values = DEFAULTS[kind] | {key: value for key, value in values.items() if value is not None}
+    values = with_defaults(values)
     activation = values["activation_function"]
     if activation not in ACTIVATIONS:
         raise DataError(f"{origin}: the activation is {activation!r}; Dragoman has {', '.join(ACTIVATIONS)}.")

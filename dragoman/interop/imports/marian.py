@@ -33,7 +33,7 @@ ACTIVATIONS = {"relu": "relu", "swish": "silu", "gelu": "gelu"}
 EXPECTED = {"type": ("transformer",), "transformer-preprocess": ("",), "transformer-postprocess": ("dan",),
              "transformer-postprocess-emb": ("d", ""), "transformer-ffn-depth": (2,),
              "transformer-decoder-autoreg": ("self-attention",), "transformer-train-position-embeddings": (False,),
-             "lemma-dim-emb": (0,)}  # fmt: skip
+             "lemma-dim-emb": (0,), "right-left": (False,)}  # fmt: skip
 """Values of options with which Marian computes what Dragoman does; the first one is Marian's default."""
 
 

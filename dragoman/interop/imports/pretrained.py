@@ -17,7 +17,7 @@ from dragoman.errors import DataError, DragomanError, UsageError, command_line
 from dragoman.evaluation.eight_bits import bleu_in_eight_bits
 from dragoman.interop.files import INDEX, PRETRAINED, STYLE_FILE, read_json
 from dragoman.interop.imports import marian
-from dragoman.interop.imports.huggingface import architecture, from_huggingface
+from dragoman.interop.imports.huggingface import architecture, from_huggingface, with_defaults
 from dragoman.interop.imports.pretrained_vocabulary import (
     marian_vocabularies,
     multilingual_vocabulary,
@@ -151,7 +151,7 @@ def _read_transformers(folder: Path) -> Pretrained:
         )
     tensors = read_weights(_weights_file(folder))
     config = architecture(values, tensors, str(folder / "config.json"))
-    weights = from_huggingface(tensors, config, str(folder), values)
+    weights = from_huggingface(tensors, config, str(folder), with_defaults(values))
     settings = read_json(folder / "tokenizer_config.json", missing={})
     search = _search(values | read_json(folder / "generation_config.json", missing={}))
     text = _read_text_files(folder, config, settings, values["model_type"])

@@ -91,14 +91,19 @@ class _Attend(torch.autograd.Function):
             struct.dropout = ctypes.pointer(draws)
         _train_attention(struct, back=False)
         ctx.struct = struct
-        ctx.save_for_backward(query, key, value, weights, mask)  # the struct points to all of them
+        ctx.save_for_backward(query, key, value, weights, mask)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, out_gradient: Tensor) -> tuple[Tensor | None, ...]:
         out_gradient, struct = _in_rows(out_gradient), ctx.struct
-        query, key, _, *_ = ctx.saved_tensors
+        query, key, value, weights, mask = ctx.saved_tensors
+        # What is computed again, or was moved meanwhile, stands elsewhere by now.
+        struct.query, struct.key, struct.value = map(_HeadsStruct.of, (query, key, value))
+        struct.weights = weights.data_ptr()
+        if mask is not None:
+            struct.mask = mask.data_ptr()
         # The gradients of a joint projection lie side by side, so that they need not be joined again.
         is_joint = query.untyped_storage().data_ptr() == key.untyped_storage().data_ptr()
         gradients = _side_by_side(key, 3) if is_joint else (*_side_by_side(query, 1), *_side_by_side(key, 2))

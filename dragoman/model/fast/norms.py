@@ -55,7 +55,9 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, gain, bias, _ = ctx.saved_tensors
+        x, gain, bias, moments = ctx.saved_tensors
+        # Weights that are in parts on several machines, and what is computed again, stand elsewhere by now.
+        ctx.norm.gain, ctx.norm.bias, ctx.norm.moments = gain.data_ptr(), pointer(bias), moments.data_ptr()
         gradient = gradient.contiguous()
         x_gradient, gain_gradient, bias_gradient = torch.empty_like(x), *torch.zeros(2, len(gain))
         pointers = (tensor.data_ptr() for tensor in (x, gradient, x_gradient, gain_gradient, bias_gradient))

@@ -104,7 +104,7 @@ _NOT_AFTER = rf"(?<!{_LETTER})(?<![\d_)\]}}%$<>+~.\u2010\u2011-])"
 _NOT_INSIDE = rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,:])"
 # 2 + 2 = 4
 _TERM = rf"(?a:{_SIGN}?\d++(?:[.,]\d++)?{_POWER}{{0,6}})"
-_SUM = rf"{_TERM}(?:{_SPACE_IN}[+×x÷*=/<>≤≥≠≈\u2013\u2212-]{_SPACE_IN}{_TERM})++(?!{_LETTER}|\d)"
+_SUM = rf"{_TERM}(?:{_SPACE_IN}[+×x÷*=/<>≤≥≠≈\u2013\u2212-]{_SPACE_IN}{_TERM}){{1,40}}+(?!{_LETTER}|\d)"
 _AMOUNT = rf"{_DIGITS_AND_MARKS}(?:{_AFTER})?{_TO}"
 _FRACTION = r"[\u00BC-\u00BE\u2150-\u215E\u2189]"
 NUMBER = rf"""

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import Tensor
 
 from dragoman.data.soft_targets import SoftTargets
@@ -150,3 +151,19 @@ def test_logits_far_from_zero_are_left_to_the_formula(level: float):
     assert projection.spread(states.bfloat16(), targets, far=60.0) is None
     found = losses_of(states.requires_grad_(), weight.requires_grad_(), targets, LossOptions(0, 0.1))
     assert all(tensor.isfinite().all() for tensor in found)
+
+
+@needs_instruction
+def test_what_is_computed_again_for_the_way_back_has_the_same_gradients():
+    """Checkpointing drops what a pass has stored, and makes it anew elsewhere."""
+    torch.manual_seed(3)
+    given = [part.detach().requires_grad_() for part in heads(2, 9, count=3, width=32)]
+    mask = torch.ones(9, 9, dtype=torch.bool).tril()
+
+    def mixed(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return bfloat16.attend(query, key, value, mask, dropout=Dropout(0.0)).float().sin().sum()
+
+    expected = torch.autograd.grad(mixed(*given), given)
+    found = torch.autograd.grad(torch.utils.checkpoint.checkpoint(mixed, *given, use_reentrant=False), given)
+    for own, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, theirs)
