@@ -169,8 +169,11 @@ def _unfinished(path: Path) -> Iterator[Path]:
     while True:
         temporary = path.with_name(f".{stem}.{secrets.token_hex(4)}.tmp")
         claim = temporary.with_suffix(LOCK)
-        with _errors_of(path, claim):
+        try:
             opened = open(claim, "a", encoding="ascii")  # noqa: SIM115
+        except OSError as error:
+            error.filename = str(path)
+            raise
         with opened as file:
             # Before it was locked, another process may have taken this file for a stale one, and deleted it.
             if not lock(file) or not is_still(claim, file):

@@ -123,6 +123,7 @@ def test_few_pairs_suffice_if_nothing_need_be_split_off(corpus):
 
 
 IN_DOCS = {
+    "twins": "twins",
     "empty sides": "empty target", "equal sides": "equal", "very long": "long", "lengths that do not fit": "ratio",
     "no pairs": "skipped", "repeated pairs": "duplicates", "several translations": "translations", "leak": "leak",
     "overlap with `--valid`, `--test`": "overlap", "misread UTF-8": "misread", "U+FFFD": "replaced",
