@@ -95,7 +95,7 @@ class ConfidenceModel:
                 Regression(**_numbers({"constant": part["constant"]}), weights=_numbers(part["weights"]))
                 for part in (content["similarity"], content["edited"])
             )
-            return cls(means, deviations, similarity, edited, pairs=int(content["pairs"]))
+            return cls(means, deviations, similarity, edited, pairs=int(_numbers({"pairs": content["pairs"]})["pairs"]))
         except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"it lacks {error}") from None
 

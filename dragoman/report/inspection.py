@@ -127,6 +127,8 @@ class Inspection:
         """The tree of the search for JSON."""
         tree, tokenizer = self.search, self.model.target_tokenizer
         pieces = tokenizer.pieces([node.token for node in tree.nodes])
+        preprocessor = self.model.preprocessor
+        prepared = preprocessor(self.source_text)
         return {
             "beam_size": self.search_config.beam_size,
             "length_penalty": self.search_config.length_penalty,
@@ -143,7 +145,7 @@ class Inspection:
             ],
             "hypotheses": [
                 {
-                    "text": tokenizer.decode(hypothesis.tokens),
+                    "text": preprocessor.restored(tokenizer.decode(hypothesis.tokens), prepared),
                     "score": _rounded(hypothesis.score),
                     "log_prob": _rounded(hypothesis.log_prob),
                     "finished": hypothesis.finished,

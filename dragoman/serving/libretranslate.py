@@ -5,6 +5,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import chain, islice
 from typing import Any
 from urllib.parse import quote
@@ -245,7 +246,7 @@ class _Handlers:
                 "confidence": self.server.has_confidence,
                 "filesTranslation": True,
                 "frontendTimeout": 500,
-                "inspection": self.server.inspector is not None,
+                "inspection": self.server.inspector is not None and find_spec("torch") is not None,
                 "keyRequired": bool(self.server.keys),
                 "language": {
                     "source": {"code": AUTO, "name": "Auto Detect"},

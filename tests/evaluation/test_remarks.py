@@ -48,14 +48,13 @@ def test_translations_as_one_would_expect_get_no_remark() -> None:
          "times as many characters", "--length-penalty"),
         ([f"{text} et {text}" for text in REFERENCES], "times as many characters", "lower --length-penalty"),
         ([text.upper() for text in REFERENCES], "Without capitals, BLEU would be", "differ in capitals"),
-        ([f"{text} ; ; ;" for text in REFERENCES], "Without punctuation, BLEU would be", "punctuation"),
+        ([f"{text} ; ; ;" for text in REFERENCES], "Without punctuation, BLEU would be", "differ in punctuation"),
     ],
 )  # fmt: skip
 def test_what_is_unusual_is_named_with_its_likeliest_cause(translations: list[str], unusual: str, cause: str) -> None:
     sentences = said(translations)
     assert unusual in sentences
-    assert f"The likeliest cause: {sentences.split('The likeliest cause: ')[1]}" in sentences
-    assert cause in sentences
+    assert cause in sentences.split("The likeliest cause: ")[1]
     assert sentences.count("The likeliest cause") == 1
 
 

@@ -143,6 +143,8 @@ COMMANDS = {
     "plot attention": ["plot", "attention", "run", "I see a cat.", "-o", "attention.svg"],
     "data check": ["data", "check", PAIRS],
     "data prepare": ["data", "prepare", PAIRS, "-o", "prepared", "tokenizer.vocab_size=400"],
+    "data memory": ["data", "memory", PAIRS, "-o", "memory.db", "data.languages=[en,fr]"],
+    "calibrate": ["calibrate", "run", PAIRS],
     "demo": ["demo", "-o", "demo"],
 }
 """Each command, in an order in which one finds what another one has written; those of models of others are above."""
@@ -153,6 +155,9 @@ def test_no_other_command_calls_anybody(called, tmp_path, monkeypatch):
     for command in COMMANDS.values():
         assert called("-m", "dragoman", *command) == [], command
     assert called("-m", "dragoman", "serve", "run:en,fr", "--port", 0, served=True) == []
+
+
+def test_all_commands_are_tried():
     assert {*COMMANDS, "serve", "export", "import"} == set(commands())
 
 

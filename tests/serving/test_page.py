@@ -99,7 +99,7 @@ def test_a_correction_is_kept_and_shown_beside_others(page):
     expect(page.locator("#similar ins")).to_have_text("very ")
     page.fill("#text", "The red house is old.")
     expect(page.locator("#result")).to_have_text("La maison rouge est vieille.")
-    expect(page.locator("#status")).to_contain_text("corrected this text before")
+    expect(page.locator("#status")).to_contain_text("From the translation memory.")
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_corrections_entries_of_the_memory_and_names_of_files_are_text(page, run
     page.locator("#improve").click()
     expect(page.locator("#status")).to_contain_text("Kept.")
     page.fill("#text", f"{STRANGE} ")
-    expect(page.locator("#status")).to_contain_text("corrected this text before")
+    expect(page.locator("#status")).to_contain_text("From the translation memory.")
     expect(page.locator("#result")).to_have_text(STRANGE)
     running.ask("POST", "/suggest", {"q": near, "s": near, "source": "en", "target": "fr", "who": STRANGE})
     page.fill("#text", f"{STRANGE} Nobody ever reads this.")

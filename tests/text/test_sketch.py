@@ -119,7 +119,7 @@ def test_a_model_that_goes_on_from_another_knows_what_both_were_trained_on() -> 
 @pytest.mark.parametrize("damage", [b"", b"DSK1", b"x" * 40, SKETCH.to_bytes()[:-1], SKETCH.to_bytes() + b"DSK1",
                                     b"DSK1" + b"\xff" * 30, b"DSK1" + bytes(16)])  # fmt: skip
 def test_other_bytes_are_refused(damage: bytes) -> None:
-    with pytest.raises(ValueError, match="it"):
+    with pytest.raises(ValueError, match=r"^it (is|has|lacks|was|ends) "):
         Sketch.from_bytes(damage)
 
 

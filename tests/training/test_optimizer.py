@@ -225,8 +225,9 @@ def test_singular_values_come_near_1(polynomials: list[tuple[float, float, float
     for a, b, c in polynomials:
         found = a * found + b * found**3 + c * found**5
     assert (found[values >= 0.01] - 1).abs().max() < error
-    assert (found > values).all() or found.max() < 1 + error
-    assert found.min() > 0
+    small = values < 0.01
+    assert (found[small] > values[small]).all()
+    assert found.max() < 1 + error
 
 
 def test_muon_is_for_matrices_of_the_layers_and_adamw_for_the_rest():

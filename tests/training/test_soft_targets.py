@@ -83,12 +83,14 @@ def test_each_position_of_a_batch_has_its_own(batches: TokenBatches):
             assert not probabilities[length:].any()
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_copies_and_halves_have_the_gradient_of_the_whole(batches: TokenBatches):
     batch, options = batches.next(Position()), LossOptions(PAD, 0.1, 0.0, 0.6)
     found = []
     for parts in ("whole", "copies", "halves"):
         model = small_model(dropout=0.0)
         executor = build_executor(model, torch.float32, options, max_tokens=4096 if parts == "copies" else 16)
+        assert len(getattr(executor, "copies", [model])) == (2 if parts == "copies" else 1)
         executor.too_large = 1 if parts == "halves" else None
         gradient = executor.backward([batch], seed=int)
         found.append((gradient.loss, [weight.grad for weight in model.parameters()]))

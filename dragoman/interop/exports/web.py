@@ -44,6 +44,8 @@ def refusal(directory: ModelDirectory) -> str | None:
         is_pretrained = isinstance(tokenizer, PretrainedTokenizer)
         if is_pretrained or algorithms.identify(tokenizer.backend_copy()) not in KINDS:
             return f"the page has tokenizers of Dragoman of the kinds {' and '.join(KINDS)}, and none of others"
+        if tokenizer.symbols:
+            return f"the page cuts text without `tokenizer.symbols`, and this model has {tokenizer.symbols[0]!r}"
     return None
 
 

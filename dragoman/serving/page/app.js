@@ -43,6 +43,8 @@ function show(translation, alternatives = []) {
     text: other.text,
     note: other.score === undefined ? "" : `score ${other.score.toFixed(2).replace("-", "−")}`,
     act: () => {
+      if (result.isContentEditable) return;
+      showChecks([]); // they are of the first one
       show(other, alternatives.map((each) => (each === other ? translation : each)));
       sure(undefined, other.text);
     },
@@ -58,6 +60,7 @@ function showChecks(sentences) {
   at("checked").replaceChildren(
     ...sentences.map(({ text: sentence, confidence, warnings }) => {
       const [item, meter, words, notes] = ["li", "meter", "span", "small"].map((tag) => document.createElement(tag));
+      words.dir = "auto";
       words.textContent = sentence;
       if (confidence !== undefined) {
         Object.assign(meter, { min: 0, max: 1, low: 0.4, high: 0.7, optimum: 1, value: confidence });
@@ -79,8 +82,8 @@ async function sure(signal, translation) {
   if (!settings.inspection || from === to) return;
   try {
     await explore({ q: asked, source: from, target: to, translation }, signal);
-  } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
+  } catch {
+    // The translation is there; that its words cannot be looked into is no reason to alarm anybody.
   }
 }
 
@@ -95,6 +98,7 @@ async function translate() {
     asked = "";
     show({ text: "" });
     showChecks([]);
+    showSimilar([]);
     result.removeAttribute("aria-busy");
     const more = (length - settings.charLimit).toLocaleString();
     say(tooLong ? `The text has ${more} characters too many: translate it in parts, or as a document.` : "", tooLong);
@@ -115,6 +119,7 @@ async function translate() {
     }));
     const found = told.detectedLanguage;
     [asked, from, to] = [text_, found?.language ?? source_, target_];
+    [text.lang, result.lang] = [from, to];
     show(best, rest);
     showChecks(told.sentences ?? []);
     showSimilar((told.similar ?? []).filter((each) => each.similarity < 1));
@@ -123,7 +128,12 @@ async function translate() {
     say(told.fromMemory ? "From the translation memory." : detected);
     if (!told.fromMemory) sure(signal, best.text);
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
+    if (signal.aborted || result.isContentEditable) return;
+    asked = "";
+    show({ text: "" }); // not the translation of another text beside this one
+    showChecks([]);
+    showSimilar([]);
+    say(error.message, true);
   } finally {
     if (!signal.aborted) result.removeAttribute("aria-busy");
   }
@@ -140,34 +150,45 @@ function showSimilar(entries) {
         return shown;
       });
       term.append(`${Math.round(100 * each.similarity)} %: `, ...parts);
+      term.dir = meaning.dir = "auto";
       meaning.textContent = each.target;
       return [term, meaning];
     }),
   );
 }
 
+function endEditing() {
+  result.contentEditable = "false";
+  at("improve").textContent = "Improve";
+}
+
 // The first click makes the translation editable, the second keeps it: for the text and the languages that it belongs
-// to, whatever is chosen by then.
+// to, whatever is chosen by then. Escape leaves it as it was.
 async function improve() {
-  const button = at("improve");
   if (!result.isContentEditable) {
     const shown = result.textContent;
     forget();
     result.textContent = shown;
-    result.contentEditable = "plaintext-only";
+    try {
+      result.contentEditable = "plaintext-only";
+    } catch {
+      result.contentEditable = "true"; // of browsers that do not know the other value
+    }
     result.focus();
-    button.textContent = "Keep";
+    at("improve").textContent = "Keep";
+    say("Escape leaves it as it was.");
     return;
   }
-  result.contentEditable = "false";
-  button.textContent = "Improve";
+  endEditing();
+  const improved = result.textContent;
+  let outcome = ["Kept. That text will be translated like this from now on."];
   try {
-    await ask("suggest", { q: asked, s: result.textContent, source: from, target: to });
-    if (text.value !== asked || target.value !== to) await translate();
-    say("Kept. That text will be translated like this from now on.");
+    await ask("suggest", { q: asked, s: improved, source: from, target: to });
   } catch (error) {
-    say(error.message, true);
+    outcome = [error.message, true];
   }
+  if (text.value !== asked || target.value !== to) await translate();
+  say(...outcome);
 }
 
 function soon() {
@@ -176,10 +197,12 @@ function soon() {
 }
 
 async function translateDocument(document_) {
+  if (!document_) return;
+  const into = target.value;
   const form = new FormData();
   form.append("file", document_);
   form.append("source", source.value);
-  form.append("target", target.value);
+  form.append("target", into);
   say(`Translating ${document_.name} …`);
   try {
     const { translatedFileUrl } = await ask("translate_file", form);
@@ -190,8 +213,9 @@ async function translateDocument(document_) {
     }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await answer.blob());
-    link.download = document_.name.replace(/(\.[^.]*)?$/, (ending) => `.${target.value}${ending}`);
+    link.download = document_.name.replace(/(\.[^.]*)?$/, (ending) => `.${into}${ending}`);
     link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     say(`${link.download} is in your downloads.`);
   } catch (error) {
     say(error.message, true);
@@ -199,12 +223,15 @@ async function translateDocument(document_) {
 }
 
 function swap() {
-  const [from, to] = [source.value, target.value];
-  if (!sources().some(({ code }) => code === to)) return say("No model here translates in that direction.", true);
-  source.value = to;
+  if (result.isContentEditable) return;
+  const isCurrent = text.value === asked;
+  const before = source.value === "auto" ? isCurrent && from : source.value;
+  const back = languages.find(({ code }) => code === target.value)?.targets ?? [];
+  if (!(before ? back.includes(before) : back.length)) return say("No model here translates in that direction.", true);
+  source.value = target.value;
   showTargets();
-  if (from !== "auto") target.value = from;
-  if (result.textContent) text.value = result.textContent;
+  if (before) target.value = before;
+  if (isCurrent && result.textContent) text.value = result.textContent;
   translate();
 }
 
@@ -229,10 +256,25 @@ async function start() {
   at("swap").addEventListener("click", swap);
   at("form").addEventListener("submit", (event) => event.preventDefault());
   at("copy").addEventListener("click", async () => {
-    await navigator.clipboard.writeText(result.textContent);
-    say("Copied.");
+    try {
+      await navigator.clipboard.writeText(result.textContent);
+      say("Copied.");
+    } catch {
+      // Over http, browsers lend the clipboard to pages of this machine alone.
+      getSelection().selectAllChildren(result);
+      say(document.execCommand("copy") ? "Copied." : "The browser does not allow it: copy the selected text.");
+    }
   });
-  file.addEventListener("change", () => file.files.length && translateDocument(file.files[0]));
+  file.addEventListener("change", () => {
+    const [chosen] = file.files;
+    file.value = ""; // so that the same one can be chosen again
+    translateDocument(chosen);
+  });
+  result.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !result.isContentEditable) return;
+    endEditing();
+    translate();
+  });
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;

@@ -17,7 +17,10 @@ export async function get(path) {
 
 /** The content of an answer; that of a proxy may be a page of its own, and no JSON. */
 async function contentOf(answer) {
-  const told = await answer.json().catch(() => null);
+  const told = await answer.json().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return null;
+  });
   if (!answer.ok || told === null) throw new Error(told?.error ?? `The server answered ${answer.status}, but not as it should.`);
   return told;
 }
@@ -33,11 +36,13 @@ export function listButtons(list, entries) {
     ...entries.map(({ text, note, act }) => {
       const [item, button] = [document.createElement("li"), document.createElement("button")];
       button.type = "button";
+      button.dir = "auto";
       button.textContent = text;
       button.addEventListener("click", act);
       item.append(button);
       if (note) {
         const small = document.createElement("small");
+        small.dir = "auto";
         small.textContent = note;
         item.append(" ", small);
       }

@@ -6,6 +6,7 @@ const UNSURE = [0.5, 0.2]; // probabilities below which a word is marked, and ma
 let sentences = []; // of the text that is shown
 let languages = {}; // source and target
 let chosen = 0; // the sentence that is looked into
+let clicks = 0; // clicks on words so far: an answer to one before the last comes too late
 
 const percent = (value) => `${Math.round(100 * value)} %`;
 
@@ -76,8 +77,10 @@ async function showOthers(number, word) {
   chosen = number;
   const { source, translation } = sentences[number];
   const prefix = [...translation].slice(0, word.start).join("");
+  const [shown, click] = [sentences, ++clicks];
   try {
     const told = await ask("words", { q: source, prefix, ...languages });
+    if (sentences !== shown || clicks !== click) return; // another translation is shown by now
     at("choices-title").textContent = `In place of “${word.text}”`;
     listButtons(
       at("options"),
@@ -90,20 +93,23 @@ async function showOthers(number, word) {
     at("choices").hidden = false;
     at("options").querySelector("button")?.focus();
   } catch (error) {
-    say(error.message, true);
+    if (sentences === shown) say(error.message, true);
   }
 }
 
 async function take(number, other, start) {
-  const { source, after } = sentences[number];
+  const shown = sentences;
+  const { source, after } = shown[number];
   try {
     const told = await ask("explore", { q: source, translation: other.translation, ...languages });
+    if (sentences !== shown || at("result").isContentEditable) return;
+    at("checks").hidden = true; // they are of the words before
     sentences[number] = { ...told.sentences[0], source, after };
     at("choices").hidden = true;
     draw();
     focusOn(number, start);
   } catch (error) {
-    say(error.message, true);
+    if (sentences === shown) say(error.message, true);
   }
 }
 
@@ -131,5 +137,8 @@ export function lookInside() {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") at("choices").hidden = true;
+  if (event.key !== "Escape" || at("choices").hidden) return;
+  const hadFocus = at("choices").contains(document.activeElement);
+  at("choices").hidden = true;
+  if (hadFocus) at("result").querySelector('.word[tabindex="0"]')?.focus();
 });

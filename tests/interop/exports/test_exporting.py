@@ -340,9 +340,13 @@ def test_a_model_directory_in_eight_bits_is_a_quarter_as_large_and_says_what_it_
     rounded, again = ModelDirectory.load(small), tmp_path / "again"
     rounded.save(again, int8=True)
     assert (again / "model.safetensors").read_bytes() == (small / "model.safetensors").read_bytes()
-    code, out, err = dragoman("translate", small, "--precision", "float32", "--input", text)
-    assert code == 0, err
-    assert len(out.splitlines()) == len(SENTENCES)
+    said = []
+    for folder, precision in ((small, "int8"), (model, "int8"), (small, "float32")):
+        code, out, err = dragoman("translate", folder, "--precision", precision, "--input", text)
+        assert code == 0, err
+        said.append(out.splitlines())
+    assert said[0] == said[1]  # the same integers, rounded when they were written or when they are loaded
+    assert len(said[2]) == len(SENTENCES)
 
 
 def test_scales_of_another_matrix_are_refused(models, tmp_path):

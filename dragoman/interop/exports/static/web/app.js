@@ -20,9 +20,11 @@ export async function load(progress = () => {}) {
   const [source, target = source] = (await Promise.all(files)).map((json) => new Tokenizer(json));
   const model = await Model.load(runtime, config, (name) => read(`model/${name}`, config.sums[name]), progress);
   return async (text, options) => {
-    const ids = source.encode(text);
+    const { max_length: most } = model.config;
+    if (text.length > 100 * most) throw new Error("it is too long; give fewer sentences.");
+    const ids = source.encode(text.replace(/\s*\n\s*/g, " ")); // one sentence, perhaps wrapped
     if (ids.length === source.begin.length) return [];
-    if (ids.length >= model.config.max_length) throw new Error("it is too long; give fewer sentences.");
+    if (ids.length >= most) throw new Error("it is too long; give fewer sentences.");
     const hypotheses = await search(model, ids, options);
     const columns = [...source.pieces(ids), "</s>"];
     return hypotheses.map((hypothesis) => ({
@@ -96,6 +98,7 @@ async function start() {
         const translations = await translate(find("text").value);
         show(translations, (performance.now() - began) / 1000);
       } catch (error) {
+        show([], 0);
         status.textContent = `This could not be translated: ${error.message}`;
       } finally {
         find("translate").disabled = false;
