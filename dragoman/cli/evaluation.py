@@ -114,18 +114,17 @@ def evaluate(
         pairs = list(bitexts[0])
         others = {str(path): _translations(path, pairs=len(pairs)) for path in outputs or ()}
         from dragoman.evaluation.evaluate import evaluate_pairs, load_models
-        from dragoman.evaluation.overlap import with_overlap
+        from dragoman.evaluation.overlap import sketches_of, with_overlaps
         from dragoman.evaluation.remarks import with_remarks
         from dragoman.evaluation.scores import score
-        from dragoman.storage.adapter import run_of
-        from dragoman.storage.beside import read_sketch
         from dragoman.system.processes import available_workers
         from dragoman.text.characters import without_label
 
         for name, search, bitext in zip(models, searches, bitexts, strict=False):
             same_pairs = pairs if bitext is bitexts[0] else _same_pairs(name, bitext, pairs)
+            together = [name, *map(str, ensemble or ())]
             evaluation = evaluate_pairs(
-                load_models([name, *(ensemble or ())], languages=wanted, adapter=adapter),
+                load_models(together, languages=wanted, adapter=adapter),
                 same_pairs,
                 search=search,
                 precision=precision,
@@ -134,16 +133,10 @@ def evaluate(
                 memory=memory,
             )
             target_language = target or bitexts[0].target_language
-            described = run_of(adapter, Path(name)) if adapter else Path(name)
-            sketch = described and read_sketch(described)
-            evaluation = with_overlap(evaluation, sketch, same_pairs, model=name, target=target_language)
-            for member in ensemble or ():
-                member_sketch = read_sketch(Path(member))
-                evaluation = with_overlap(
-                    evaluation, member_sketch, same_pairs, model=str(member), target=target_language
-                )
+            sketches = sketches_of(list(map(Path, together)), adapter=adapter)
+            evaluation = with_overlaps(evaluation, sketches, same_pairs, models=together, target=target_language)
             languages = source or bitexts[0].source_language, target_language
-            evaluations[name] = with_remarks(evaluation, same_pairs, sketch, languages)
+            evaluations[name] = with_remarks(evaluation, same_pairs, sketches[0], languages)
             scores[name] = evaluations[name].scores
         for name, translations in others.items():
             scores[name] = score(

@@ -74,23 +74,23 @@ class Recall:
 
     def known(self, text: str) -> str | None:
         """The same as `find` for a text among others, whose translation a memory that fails must not prevent."""
-        return self._asked(lambda: self.find(text))
+        return self._unless_resting(lambda: self.find(text))
 
     def candidates(self, sentence: str) -> list[Entry]:
         """Entries that may be similar to a sentence."""
         text = without_label(sentence)
 
-        def found() -> list[Entry]:
+        def look_up() -> list[Entry]:
             return [entry for languages in self.languages for entry in self.memory.candidates(languages, text)]
 
-        return self._asked(found) or []
+        return self._unless_resting(look_up) or []
 
-    def _asked(self, ask: Callable[[], T]) -> T | None:
+    def _unless_resting(self, look_up: Callable[[], T]) -> T | None:
         """What the memory answers; None while a lenient recall rests."""
         if time.monotonic() < self._rests_until:
             return None
         try:
-            return ask()
+            return look_up()
         except ResourceError as error:
             if not self.lenient:
                 raise
@@ -112,7 +112,7 @@ class Recall:
         No hint has more tokens than there is room for, by `rooms`.
         """
         begin = tokenizer.hints[SIMILAR]
-        found: list[Hint | None] = []
+        hints: list[Hint | None] = []
         for sentence, source, room in zip(sentences, sources, rooms, strict=True):
             entries = self.candidates(sentence)
             texts = [preprocessor(entry.source).text for entry in entries]  # as the sentence is prepared
@@ -131,8 +131,8 @@ class Recall:
                 tokens = [begin, *tokenizer.encode(target)]
                 if len(tokens) <= room:
                     hint = Hint(tokens, MemoryMatch(best.source, best.target, similarity))
-            found.append(hint)
-        return found
+            hints.append(hint)
+        return hints
 
 
 def recall_of(path: Path, languages: tuple[str | None, str | None]) -> Recall:

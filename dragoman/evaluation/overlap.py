@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dragoman.evaluation.evaluate import Evaluation
 from dragoman.evaluation.scores import scores_of_parts
 from dragoman.metrics import MAIN
+from dragoman.storage.adapter import run_of
+from dragoman.storage.beside import read_sketch
 from dragoman.text.sketch import Sketch
 
 FEWEST = 3
@@ -15,6 +18,26 @@ SHARE = 0.02
 """Smallest share of the test sentences that is worth a warning."""
 CHANCE = 3.0
 """Standard deviations that the number of known sentences has to be above what chance would give."""
+
+
+def sketches_of(models: Sequence[Path], *, adapter: Path | None = None) -> list[Sketch | None]:
+    """The sketches of models that translate together; with an adapter for the first, that of the run that wrote it."""
+    first = run_of(adapter, models[0]) if adapter else models[0]
+    return [read_sketch(path) if path else None for path in (first, *models[1:])]
+
+
+def with_overlaps(
+    evaluation: Evaluation,
+    sketches: Sequence[Sketch | None],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    models: Sequence[str],
+    target: str | None,
+) -> Evaluation:
+    """An evaluation on pairs as `with_overlap` makes it, by the sketch of one model after another."""
+    for model, sketch in zip(models, sketches, strict=True):
+        evaluation = with_overlap(evaluation, sketch, pairs, model=model, target=target)
+    return evaluation
 
 
 def with_overlap(

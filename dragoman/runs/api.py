@@ -19,15 +19,13 @@ from dragoman.config.settings import Settings, merged
 from dragoman.data.bitext import Bitext
 from dragoman.errors import UsageError, did_you_mean
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
-from dragoman.evaluation.overlap import with_overlap
+from dragoman.evaluation.overlap import sketches_of, with_overlaps
 from dragoman.evaluation.remarks import with_remarks
 from dragoman.model.config import Size, TransformerConfig
 from dragoman.runs.notebook import default_listener
 from dragoman.runs.plan import as_read_by, languages_for, plan_resume, plan_run
 from dragoman.runs.program_pairs import files_of, paths_of, write_pairs_of
 from dragoman.runs.synthetic.request import is_synthetic
-from dragoman.storage.adapter import run_of
-from dragoman.storage.beside import read_sketch
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.listener import Listener
 
@@ -167,12 +165,9 @@ def evaluate(
             memory=None if memory is None else Path(memory),
         )
         target = languages[1] or bitext.target_language
-        described = run_of(Path(adapter), paths[0]) if adapter is not None else paths[0]
-        sketch = read_sketch(described) if described else None
-        evaluation = with_overlap(evaluation, sketch, given_pairs, model=str(paths[0]), target=target)
-        for path in paths[1:]:
-            evaluation = with_overlap(evaluation, read_sketch(path), given_pairs, model=str(path), target=target)
-        return with_remarks(evaluation, given_pairs, sketch, (languages[0] or bitext.source_language, target))
+        sketches = sketches_of(paths, adapter=None if adapter is None else Path(adapter))
+        evaluation = with_overlaps(evaluation, sketches, given_pairs, models=list(map(str, paths)), target=target)
+        return with_remarks(evaluation, given_pairs, sketches[0], (languages[0] or bitext.source_language, target))
 
 
 def _tree(settings: Mapping[str, Any]) -> Settings:

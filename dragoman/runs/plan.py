@@ -207,9 +207,10 @@ def refuse_other_pairs(code: str, pairs: PairFile) -> None:
     """Raise `UsageError` if no pairs are of the language that is added to a model."""
     named = [*(pairs.languages or ()), *chain.from_iterable(map(languages_in, pairs.counts.labels))]
     if not any(name and same_language(name, code) for name in named):
-        told = ", ".join(filter(None, named)) or "languages that nobody has named"
+        languages = ", ".join(filter(None, named)) or "languages that nobody has named"
         raise UsageError(
-            f"--add-language adds {code}, but the pairs are of {told}; name theirs, as in 'data.languages=[es,{code}]'."
+            f"--add-language adds {code}, but the pairs are of {languages}; name theirs, as in "
+            f"'data.languages=[es,{code}]'."
         )
 
 

@@ -210,13 +210,14 @@ class Memory:
 
     def _latest_with(self, languages: tuple[str, str], words: Sequence[str]) -> list[Entry]:
         """The latest entries that have most of some frequent words: to rank all that have one would take long."""
-        found: dict[Entry, None] = {}
+        entries: dict[Entry, None] = {}
         for size in range(len(words), 0, -1):
             for chosen in combinations(words, size):
-                if len(found) < CANDIDATES:
+                if len(entries) < CANDIDATES:
                     query = " AND ".join(map(_quoted, chosen))
-                    found |= dict.fromkeys(self._matching(languages, query, order="words.rowid DESC", most=CANDIDATES))
-        return list(found)[:CANDIDATES]
+                    latest = self._matching(languages, query, order="words.rowid DESC", most=CANDIDATES)
+                    entries |= dict.fromkeys(latest)
+        return list(entries)[:CANDIDATES]
 
     def _matching(self, languages: tuple[str, str], query: str, *, order: str, most: int) -> list[Entry]:
         """At most so many entries that match a query of the full-text search."""

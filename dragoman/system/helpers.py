@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from dragoman.errors import DragomanError, ResourceError
-from dragoman.system.processes import limit_memory, use_one_thread
+from dragoman.system.processes import limit_memory, limit_time, use_one_thread
 from dragoman.system.resources import release_memory
 
 Ask = Callable[..., Any]
@@ -287,7 +287,8 @@ def _do_tasks(connection: Connection, work: Callable[..., Any], memory: int | No
             limit_memory(memory)
         while True:
             task = connection.recv()
-            _limit_time(task.processor_seconds)
+            seconds = task.processor_seconds
+            limit_time(None if seconds is None else int(time.process_time()) + 1 + seconds)
             connection.send(_outcome(work, connection, task))
             release_memory()
     finally:
@@ -309,14 +310,3 @@ def _outcome(work: Callable[..., Any], connection: Connection, task: _Task) -> _
         return _Outcome(error=error)
     except Exception as error:  # it may hold objects that cannot be sent
         return _Outcome(error=RuntimeError(type(error).__name__))
-
-
-def _limit_time(seconds: int | None) -> None:
-    """Have this process killed when it has computed for so many seconds more; None is no limit."""
-    import resource
-
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    limit = hard if seconds is None else int(time.process_time()) + 1 + seconds
-    if hard != resource.RLIM_INFINITY:  # nobody may raise it
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))

@@ -149,14 +149,19 @@ def limit_further(memory: int) -> None:
 
 def _limit_worker(memory: int) -> None:
     """Limit the memory and the processor time of this process, which `run_limited` has started."""
+    limit_memory(memory)
+    limit_time(int(time.process_time()) + SECONDS + memory // BYTES_A_SECOND)
+
+
+def limit_time(seconds: int | None) -> None:
+    """Have this process killed when it has computed for so many seconds in all; None is no limit. Linux only."""
     import resource
 
-    limit_memory(memory)
-    seconds = int(time.process_time()) + SECONDS + memory // BYTES_A_SECOND
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    limit = hard if seconds is None else seconds
     if hard != resource.RLIM_INFINITY:  # nobody may raise it
-        seconds = min(seconds, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
 
 def limit_memory(memory: int) -> None:

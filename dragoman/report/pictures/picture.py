@@ -44,20 +44,22 @@ class Picture(Figure):
         Also what is written: titles, names of axes and lines, notes. Programs can compare pictures by them: dots of two
         lines that differ are hardly different in a large picture.
         """
-        return [
-            {
-                "lines": [[_some(line.get_xdata()), _some(line.get_ydata())] for line in axes.get_lines()],
-                "matrices": [_some(image.get_array()) for image in _matrices_of(axes)],
-                "bars": [_some([*bar.get_xy(), bar.get_width(), bar.get_height()]) for bar in _bars_of(axes)],
-                "texts": [text.get_text() for text in _texts_of(axes)],
-            }
-            for axes in self.axes
-        ]
+        return [_drawn_in(axes) for axes in self.axes]
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         """The PNG file for Jupyter, and the size to show it at."""
         width, height = self.get_size_inches()
         return self.to_png(dpi=2 * CSS_DPI), {"width": round(CSS_DPI * width), "height": round(CSS_DPI * height)}
+
+
+def _drawn_in(axes: Axes) -> dict[str, Any]:
+    """Lines, matrices, bars and texts of axes."""
+    return {
+        "lines": [[_some(line.get_xdata()), _some(line.get_ydata())] for line in axes.get_lines()],
+        "matrices": [_some(image.get_array()) for image in _matrices_of(axes)],
+        "bars": [_some([*bar.get_xy(), bar.get_width(), bar.get_height()]) for bar in _bars_of(axes)],
+        "texts": [text.get_text() for text in _texts_of(axes)],
+    }
 
 
 def _matrices_of(axes: Axes) -> list[Any]:
