@@ -438,8 +438,9 @@ def _print_compared(context: Context, compared: "list[ComparedRun]") -> None:
         for comparison in paired_tests(compared):
             later = next(entry for entry in figures if entry["run"] == comparison.system)
             later.setdefault("tests", []).append({"baseline": comparison.baseline, **comparison.to_dict()["tests"]})
+        common = remarks(compared)
         for entry in figures:
-            entry["remarks"] = remarks(compared)
+            entry["remarks"] = common
         print_json(figures)
         return
     rows = table_rows(compared) | setting_rows(compared)
