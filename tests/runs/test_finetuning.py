@@ -158,7 +158,7 @@ def test_a_run_with_lora_leaves_an_adapter_that_makes_its_base_as_good(base, dra
         scores.append(json.loads(out)["perplexity"])
     assert scores[0] == pytest.approx(scores[1], rel=1e-4)
     asked: list[Path] = []
-    monkeypatch.setattr("dragoman.storage.beside.read_sketch", lambda path: asked.append(path))
+    monkeypatch.setattr("dragoman.evaluation.overlap.read_sketch", lambda path: asked.append(path))
     code, _, err = dragoman("evaluate", base, tmp_path / "some.tsv", *given)
     assert (code, asked) == (0, [tmp_path / "run"]), err
     with Translator.load(base, adapter=tmp_path / "run" / ADAPTER) as translator:
