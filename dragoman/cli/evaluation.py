@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_adapter, check_decoding, open_pairs, whole_output
-from dragoman.cli.options import OUTPUT, Context, Ensemble, File, Model, Option, Workers, app, decoding
+from dragoman.cli.options import OUTPUT, Context, Ensemble, File, Model, Option, Workers, app, beam_search
 from dragoman.errors import DataError, UsageError
 from dragoman.system.urls import as_typed
 
@@ -23,9 +23,7 @@ PAIRS = options.pairs("SOURCE REFERENCE")
 
 @app.command(
     needs_torch=True,
-    settings=lambda: decoding(
-        "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "mbr"
-    ),
+    settings=lambda: beam_search("mbr"),
     epilog="dragoman evaluate runs/en-fr test.en test.fr\ndragoman evaluate runs/en-fr test.tsv --json\n"
     "dragoman evaluate runs/old runs/new test.tsv\n"
     "dragoman evaluate runs/en-fr test.tsv --outputs another-system.fr",

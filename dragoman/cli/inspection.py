@@ -7,16 +7,11 @@ from typing import Annotated
 
 from dragoman.cli import options
 from dragoman.cli.checks import check_decoding, check_model
-from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, decoding, print_json
+from dragoman.cli.options import OUTPUT, Argument, Context, File, Model, Option, Target, app, beam_search, print_json
 from dragoman.system.atomic import check_output
 
 
-@app.command(
-    needs_torch=True,
-    settings=lambda: decoding(
-        "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
-    ),
-)
+@app.command(needs_torch=True, settings=beam_search)
 def inspect(
     context: Context,
     model: Model,

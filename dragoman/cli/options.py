@@ -55,6 +55,13 @@ def option_name(setting: str) -> str:
     return f"--{setting.replace('_', '-')}"
 
 
+def beam_search(*others: str) -> list[Any]:
+    """The options of `decoding` for the search for one translation, and for `others`."""
+    from dragoman.config.decoding import BEAM_SEARCH
+
+    return decoding(*BEAM_SEARCH, *others)
+
+
 @cache
 def decoding(*names: str) -> list[Any]:
     """Options for these fields of `DecodingConfig`, or for all but those `WITHOUT_OPTION`.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dragoman.cli import options
 from dragoman.cli.checks import check_adapter, check_decoding, check_model
 from dragoman.cli.notices import mention_exact_memory, mention_missing_kernels
-from dragoman.cli.options import Argument, Context, File, Option, app, decoding
+from dragoman.cli.options import Argument, Context, File, Option, app, beam_search
 from dragoman.errors import ResourceError, UsageError
 
 if TYPE_CHECKING:
@@ -26,19 +26,7 @@ _MODEL_WITH_LANGUAGES = re.compile(r"(?P<path>.+):(?P<source>[A-Za-z][\w-]+),(?P
 
 
 @app.command(
-    settings=lambda: decoding(
-        "beam_size",
-        "length_penalty",
-        "length_offset",
-        "min_ratio",
-        "min_slack",
-        "max_ratio",
-        "max_extra",
-        "max_copies",
-        "mbr",
-        "inflect",
-        "max_source_length",
-    ),
+    settings=lambda: beam_search("mbr", "inflect", "max_source_length"),
     epilog="dragoman serve runs/en-fr\ndragoman serve runs/en-fr runs/fr-en --port 8080\n"
     "dragoman serve opus-mt:en,fr --host 0.0.0.0 --keys keys.txt",
 )

@@ -9,6 +9,10 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from dragoman.config.section import Section
 from dragoman.errors import Spell
 
+BEAM_SEARCH = (
+    "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
+)  # fmt: skip
+"""Fields of the search for one translation."""
 DRAWING = ("sample", "temperature", "top_k", "top_p")
 """Fields of a search that draws translations."""
 MOST_RATIO = 10

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.config.decoding import DecodingConfig
+from dragoman.config.decoding import BEAM_SEARCH, DecodingConfig
 from dragoman.decoding.alignment import by_word
 from dragoman.decoding.batch import BatchWork, Sentence
 from dragoman.decoding.search import length_normalised
@@ -24,10 +24,6 @@ SHOWN_ALTERNATIVES = 5
 """Number of the likeliest pieces that are shown at each position of the target."""
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "inputs"), "cross": ("target", "source")}
 """Rows and columns of each attention: the tokens that look, and those that are looked at."""
-SEARCHED = {
-    "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
-}  # fmt: skip
-"""Fields of the search of a model that an inspection follows."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +170,7 @@ def inspect_translation(
     text = _clean(text, "text")
     target = _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
-    search_config = DecodingConfig.validate(model.decoding.model_dump(include=SEARCHED) | search_options)
+    search_config = DecodingConfig.validate(model.decoding.model_dump(include={*BEAM_SEARCH}) | search_options)
     search = _search(model, source_ids[:-1], search_config)
     if not given:
         best = search.hypotheses[0]

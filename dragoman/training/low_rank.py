@@ -116,12 +116,12 @@ class LowRank(torch.optim.Optimizer):
 
 def adapt(model: nn.Module, *, rank: int) -> None:
     """Learn only changes of this rank of the matrices inside the layers, but for those that are frozen."""
-    for index, linear in enumerate(linear for linear in linear_maps(model) if linear.weight.requires_grad):
-        low_rank = LowRankLinear(linear, rank=rank, seed=index)
-        for parent in list(model.modules()):
-            for name, child in parent.named_children():
-                if child is linear:
-                    setattr(parent, name, low_rank)
+    learned = [linear for linear in linear_maps(model) if linear.weight.requires_grad]
+    adapted = {linear: LowRankLinear(linear, rank=rank, seed=index) for index, linear in enumerate(learned)}
+    for parent in list(model.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, nn.Linear) and child in adapted:
+                setattr(parent, name, adapted[child])
 
 
 def low_rank_maps(model: nn.Module) -> list[LowRankLinear]:

@@ -390,13 +390,13 @@ class Trainer:
         # An interruption may have saved a later step.
         good_steps = {step for step in checkpoints.steps() if step <= progress.validated_step}
         self.ranks.once(lambda: checkpoints.prune(good_steps))
-        tensors, state = checkpoints.load_latest() or (self._first_tensors(), Progress().state_dict())
+        tensors, state = checkpoints.load_latest() or (self._at_the_start(), Progress().state_dict())
         self.load_state_dict(tensors, state | lasting)
         self._report("roll_back", bad_step=bad_step, rate_factor=progress.rate_factor)
         where = f"step {progress.step:,}" if progress.step else "the start"
         self._warn(f"Going back to {where}, and on with {progress.rate_factor:g} times the learning rate.")
 
-    def _first_tensors(self) -> Tensors:
+    def _at_the_start(self) -> Tensors:
         """The tensors of a checkpoint before the first step."""
         if self._start is None:
             assert self.callbacks.first_model
