@@ -83,6 +83,9 @@ MISTAKES = [
     ("translate model Hello. --input pairs.tsv", USAGE, "not both"),
     ("tokenize model Hello. --input pairs.tsv", USAGE, "not both"),
     ("train pairs.tsv --size tiny --recipe base", USAGE, "give one of them"),
+    ("train pairs.tsv --size tiny --finetune model", USAGE, "--finetune keeps the size of its model"),
+    ("train pairs.tsv --size tiny finetune.model=model", USAGE, "--finetune keeps the size of its model"),
+    ("train pairs.tsv --learning-curve finetune.model=model", USAGE, "leave out --resume, --dry-run"),
     ("train pairs.tsv --resume finished", USAGE, "leave them out"),
     # what is no model
     ("translate nowhere Hello.", DATA, "nowhere does not exist; give the folder that `dragoman train` wrote"),

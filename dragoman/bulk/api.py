@@ -10,7 +10,6 @@ from dragoman.bulk.jobs import Job
 from dragoman.bulk.lines import BulkTranslator, as_row
 from dragoman.config.decoding import DecodingConfig, DecodingOptions
 from dragoman.decoding.translator import Translator
-from dragoman.errors import UsageError
 from dragoman.system.atomic import check_output
 
 
@@ -30,12 +29,11 @@ def translate_file(
     the translation, separated by tabs. The output is packed as the file is, and written whole or not at all.
     Lines that cannot be translated, such as those that are not UTF-8, are empty, and listed in a file beside it.
 
-    Raises `UsageError` for an output that cannot be written or is the file itself, and `DataError` for a file that
-    cannot be read.
+    Raises `UsageError` for an output that cannot be written or is the file itself, and for an `n_best` above 1, and
+    `DataError` for a file that cannot be read.
     """
     job = Job(Path(file), Path(output))
     check_output(job.output, read=[job.source], remedy="name another output")
     search = translator.search_options(config, options)
-    if search.n_best > 1:
-        raise UsageError("A file of translations has a line for each line; leave out `n_best`.")
+    search = search.for_one("A file of lines", asked=config is not None or "n_best" in options)
     return translate_lines(job, BulkTranslator(translator, search, row=as_row(search)))

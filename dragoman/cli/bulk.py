@@ -65,6 +65,7 @@ def translate_documents(
     Warns of each document that cannot be read if there are several, and raises `DataError` when all others are
     translated.
     """
+    config = config.for_one("A document", asked="n_best" in context.settings, option="--n-best")
     display, results = context.display(), sys.stdout  # which the progress takes for itself
     missing = [job for job in jobs if not (resume and os.path.isfile(job.output))]
     errors: list[DataError] = []
@@ -121,8 +122,7 @@ def translate_files(
 
     Warns of each file that cannot be read, and raises `DataError` when all others are translated.
     """
-    if config.n_best > 1:
-        raise UsageError("A folder of translations has a line for each line; leave out --n-best, or give --n-best 1.")
+    config = config.for_one("A folder of translations", asked="n_best" in context.settings, option="--n-best")
     display, started = context.display(), time.monotonic()
     missing = [job for job in jobs if not (resume and job.is_done())]
     errors: list[DataError] = []

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -74,12 +74,12 @@ def check(
             )
     trainable = all(result.trainable for result in results.values())
     # Those of this command, after `data check`.
-    train_arguments = [redacted(word) for word in _without_option("--examples", sys.argv[3:])]
+    train_arguments: list[Any] | None = [redacted(word) for word in _without_option("--examples", sys.argv[3:])]
     try:
         if output:
             train_arguments = _write_clean(context, output, bitext, held_out)
             cleaning = setting(settings, "data.cleaning", {})
-            if cleaning:
+            if cleaning and train_arguments:
                 train_arguments += spelled({"data": {"cleaning": cleaning}})
     finally:  # the results are printed even if the file cannot be written
         if context.as_json:
@@ -88,7 +88,7 @@ def check(
         else:
             for result in results.values():
                 _show(result, quiet=context.quiet)
-    if trainable and not (context.as_json or context.quiet):
+    if trainable and train_arguments and not (context.as_json or context.quiet):
         print(f"Next:  {command_line('train', *train_arguments)}")
     if not trainable:
         raise typer.Exit(DataError.exit_code)
@@ -176,8 +176,14 @@ def memory(
 
 def _write_clean(
     context: Context, output: Path, bitext: "CleanedBitext", held_out: "dict[Part, Bitext]"
-) -> list[str | Path]:
-    """Write the pairs that `train` keeps as tab-separated text. Returns the arguments for `train` to train on them."""
+) -> list[str | Path] | None:
+    """Write the pairs that `train` keeps as tab-separated text.
+
+    Returns the arguments for `train` to train on them; None if it has no option for pairs that are held out of several
+    corpora.
+    """
+    from dragoman.data.bitext import CleanedBitext
+
     kept = bitext.cleaned(held_out=[part.cleaned() for part in held_out.values()])
     with whole_output(output) as file:
         file.writelines("\t".join(side.replace("\t", " ") for side in pair) + "\n" for pair in kept)
@@ -186,6 +192,13 @@ def _write_clean(
     )
     arguments: list[str | Path] = [output]
     for name, part in held_out.items():
+        corpora = part.corpora if isinstance(part, CleanedBitext) else ()
+        if len(corpora) > 1:
+            context.display().note(
+                f"The {name} pairs are of {len(corpora)} corpora; to train on {output}, write them into one file, "
+                f"and give it with --{name}."
+            )
+            return None
         for path in part.files:
             arguments += [f"--{name}", path]
     if bitext.languages:

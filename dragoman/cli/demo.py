@@ -8,7 +8,7 @@ from dragoman.evaluation.evaluate import Evaluation
 from dragoman.runs.plan import plan_run
 from dragoman.runs.train import start_run
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.listener import last_step
+from dragoman.system.listener import LastSteps
 from dragoman.terminal import Display
 from dragoman.terminal.tables import results_table
 
@@ -24,7 +24,7 @@ def run_demo(directory: Path, *, display: Display) -> Evaluation:
     )
     config, pairs = plan_run(["builtin:grammar"], recipe="demo", settings={})
     evaluation = start_run(pairs, config, directory, listener=display)
-    with last_step(display, "Examples", later=f"See {directory / 'report.html'}."):
+    with LastSteps(display, later=f"See {directory / 'report.html'}.")("Examples"):
         display.show(_examples(evaluation, RunDirectory(directory).pairs("test")))
     return evaluation
 

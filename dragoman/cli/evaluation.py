@@ -114,7 +114,7 @@ def evaluate(
         from dragoman.evaluation.evaluate import evaluate_pairs, load_models
         from dragoman.evaluation.overlap import sketches_of, with_overlaps
         from dragoman.evaluation.remarks import with_remarks
-        from dragoman.evaluation.scores import score
+        from dragoman.evaluation.scores import score_together
         from dragoman.system.processes import available_workers
         from dragoman.text.characters import without_label
 
@@ -137,10 +137,10 @@ def evaluate(
             evaluations[name] = with_remarks(evaluation, same_pairs, sketches[0], languages)
             scores[name] = evaluations[name].scores
         for name, translations in others.items():
-            scores[name] = score(
+            scores[name] = score_together(
                 translations,
                 [reference for _, reference in pairs],
-                sources=[without_label(text) for text, _ in pairs],
+                [text for text, _ in pairs],
                 target_language=target or bitexts[0].target_language,
             )
         if comet:

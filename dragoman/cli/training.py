@@ -190,9 +190,10 @@ def train(
         raise UsageError(
             "--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror."
         )
-    if size and finetune:
+    goes_on = bool(run.settings.get("finetune", {}).get("model"))
+    if size and goes_on:
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
-    if learning_curve and (resume or dry_run or monolingual or finetune or _is_prepared_or_shared(paths)):
+    if learning_curve and (resume or dry_run or monolingual or goes_on or _is_prepared_or_shared(paths)):
         raise UsageError(
             "--learning-curve is for a new run on files of pairs, in one process; leave out --resume, --dry-run, "
             "--monolingual, --finetune and torchrun, and give the files."
@@ -201,7 +202,7 @@ def train(
     from dragoman.runs.synthetic.request import is_synthetic
 
     if monolingual or reverse or ratio:
-        if resume or finetune or dry_run:
+        if resume or goes_on or dry_run:
             raise UsageError("--monolingual is for a new model; leave out --resume, --finetune and --dry-run.")
         back_translate(context, run, output, monolingual=monolingual, reverse=reverse, ratio=ratio)
     elif dry_run:

@@ -43,11 +43,13 @@ class CleaningConfig(Section):
         return self
 
 
-def _with_norwegian(names: Any) -> Any:
-    """Names of languages or columns with "no" for False: YAML 1.1 reads the code of Norwegian as a negation."""
+def with_norwegian(names: Any) -> Any:
+    """One name of a language or column, or several, with "no" for False: YAML 1.1 reads the code of Norwegian as a
+    negation.
+    """
     if isinstance(names, list | tuple):
-        return ["no" if name is False else name for name in names]
-    return names
+        return list(map(with_norwegian, names))
+    return "no" if names is False else names
 
 
 class CorpusConfig(Section):
@@ -71,7 +73,7 @@ class CorpusConfig(Section):
     weight: float = Field(1.0, gt=0, le=1_000)
     """How often each pair occurs in an epoch. With 1.5, half of the pairs occur twice; with 0.5, half of them once."""
 
-    _codes = field_validator("languages", "columns", mode="before")(_with_norwegian)
+    _codes = field_validator("languages", "columns", "language_column", mode="before")(with_norwegian)
 
 
 class DataConfig(Section):
@@ -131,7 +133,7 @@ class DataConfig(Section):
             raise ValueError(f"{list(sizes)} are shares that leave nothing to train on; lower them.")
         return sizes
 
-    _codes = field_validator("languages", "columns", mode="before")(_with_norwegian)
+    _codes = field_validator("languages", "columns", "language_column", mode="before")(with_norwegian)
 
     @model_validator(mode="after")
     def _has_one_origin(self) -> Self:
@@ -151,17 +153,7 @@ class DataConfig(Section):
     @property
     def sources(self) -> list[CorpusConfig]:
         """The corpora, or `source` as the only one, with the weights that follow from `share`."""
-        corpora = [self._corpus(source=self.source or "", target=self.target)]
-        if self.corpora:
-            corpora = [
-                corpus.model_copy(
-                    update={
-                        "columns": corpus.columns or self.columns,
-                        "language_column": corpus.language_column or self.language_column,
-                    }
-                )
-                for corpus in self.corpora
-            ]
+        corpora = self._corpora or [self._corpus(source=self.source or "", target=self.target)]
         if self.share == 1:
             return corpora
         return [corpus.model_copy(update={"weight": self.share * corpus.weight}) for corpus in corpora]
@@ -171,10 +163,23 @@ class DataConfig(Section):
         held_out: list[tuple[list[str], CorpusConfig]] = []
         if files := getattr(self, part):
             held_out.append((files, self._corpus(source="")))
-        for corpus in self.corpora:
+        for corpus in self._corpora:
             if files := getattr(corpus, part):
                 held_out.append((files, corpus))
         return held_out
+
+    @property
+    def _corpora(self) -> list[CorpusConfig]:
+        """The corpora with the columns of this section, where they name none of their own."""
+        return [
+            corpus.model_copy(
+                update={
+                    "columns": corpus.columns or self.columns,
+                    "language_column": corpus.language_column or self.language_column,
+                }
+            )
+            for corpus in self.corpora
+        ]
 
     def _corpus(self, **sides: Any) -> CorpusConfig:
         """A corpus with the columns of this section."""

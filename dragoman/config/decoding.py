@@ -7,7 +7,7 @@ from typing import Any, Self, TypedDict
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from dragoman.config.section import Section
-from dragoman.errors import Spell
+from dragoman.errors import Spell, UsageError
 
 BEAM_SEARCH = (
     "beam_size", "length_penalty", "length_offset", "min_ratio", "min_slack", "max_ratio", "max_extra", "max_copies"
@@ -109,6 +109,15 @@ class DecodingConfig(Section):
         """The same search for whole sentences by beams alone: without drawing, diversity and choosing by agreement."""
         usual = {name: type(self).model_fields[name].default for name in (*DRAWING, "diversity", "mbr")}
         return self.alone(n_best=n_best, **usual)
+
+    def for_one(self, what: str = "", *, asked: bool = False, option: str = "`n_best`") -> Self:
+        """The same search for one translation of each text, as `what` has it.
+
+        Raises `UsageError` if somebody `asked` for several with an `option`; a model may have such a search stored.
+        """
+        if asked and self.n_best > 1:
+            raise UsageError(f"{what} has one translation of each text; leave out {option}.")
+        return self.with_options({"n_best": 1})
 
     def with_options(self, options: Mapping[str, Any], *, spell: Spell = "`{}`".format) -> Self:
         """This search with other `options`. Raises `UsageError` if they make no sense."""

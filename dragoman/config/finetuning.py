@@ -3,8 +3,9 @@
 import re
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from dragoman.config.data import with_norwegian
 from dragoman.config.section import Section
 from dragoman.errors import shown
 
@@ -37,6 +38,8 @@ class FinetuneConfig(Section):
     freeze: list[Part] = Field([])
     """Parts whose weights stay as they are: `embeddings` (with a projection that is tied to them), `encoder`,
     `decoder`."""
+
+    _codes = field_validator("add_language", mode="before")(with_norwegian)
 
     @model_validator(mode="after")
     def _has_model(self) -> Self:

@@ -52,10 +52,8 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
         general = without_twins(general, _split_off(parts, config))
     num_general = sum(1 for _ in general)
     if not num_general:
-        raise DataError(
-            f"{' and '.join(finetune.mix)} has no pairs to train on beside those that finetune.test scores; give other "
-            "files for one of the two."
-        )
+        why = "those that finetune.test scores" if finetune.test else "near duplicates of pairs that are held out"
+        raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside {why}; give another file.")
     num_train = sum(1 for _ in train)
     weight = finetune.share / (1 - finetune.share) * num_train / max(1, num_general)
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from itertools import chain, compress, islice
+from itertools import chain, compress
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +27,7 @@ from dragoman.data.mixing import mix_in
 from dragoman.data.neighbours import find_neighbours
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
+from dragoman.data.sampling import Sample
 from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.subword_regularization import training_stores
@@ -210,6 +211,7 @@ def align_pairs(folder: Path, config: RunConfig) -> None:
         stop = int(target.ends[row])
         positions[stop - len(aligned) : stop] = aligned + skipped
     positions.flush()
+    del positions  # Windows renames no file that is mapped
     os.replace(unfinished, folder / POSITIONS)  # only what is finished has the name by which it is known
 
 
@@ -281,7 +283,10 @@ def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, 
     if config.tokenizer.pairs:
         bad_bytes = config.data.replace_bad_bytes
         opened = Bitext.open(*config.tokenizer.pairs, languages=languages, replace_bad_bytes=bad_bytes)
-        vocabulary = Bitext(lambda: islice(opened.cleaned(), TOKENIZER_PAIRS), name=opened.name)
+        sample = Sample[Pair](TOKENIZER_PAIRS)
+        for number, pair in enumerate(opened.cleaned(), start=1):
+            sample.add(pair, number)
+        vocabulary = Bitext(lambda: iter(sample.items), name=opened.name)
     targets = list(dict.fromkeys(languages_in(label)[1] for label in train.counts.labels))
     if len(targets) == 1:
         targets = []

@@ -29,8 +29,8 @@ def translate_document(
     bytes of the translated document as `content`, and as `report` what became of its texts. The output is written
     whole or not at all.
 
-    Raises `UsageError` for an output that cannot be written or is the document itself, and `DataError` for a document
-    that cannot be read.
+    Raises `UsageError` for an output that cannot be written or is the document itself, and for an `n_best` above 1, and
+    `DataError` for a document that cannot be read.
     """
     source = Path(document)
     format_of(source.name)
@@ -38,6 +38,7 @@ def translate_document(
     check_output(target, read=[source], remedy="name another output")
     content = read_document(source)
     search = translator.search_options(config, options)
+    search = search.for_one("A document", asked=config is not None or "n_best" in options)
     translated = translate_content(content, str(document), translator.languages, engine_of(translator, search))
     if target is not None:
         write_output(target, translated.content)

@@ -20,7 +20,14 @@ from dragoman.documents.messages import (
     is_language,
     pieces_of,
 )
-from dragoman.text.language_codes import CODE, Languages, find_language, is_written_alike, language_of
+from dragoman.text.language_codes import (
+    ALSO_WORDS,
+    CODE,
+    Languages,
+    find_language,
+    is_written_alike,
+    language_of,
+)
 
 Path = tuple[str | int, ...]
 """The keys and numbers that lead to a value."""
@@ -199,6 +206,8 @@ def _by_language(keys: Sequence[str], languages: Languages) -> _ByLanguage | Non
     has_target = any(is_written_alike(key, target) for key in keys if key not in source_keys)
     if source_keys and has_target:
         raise FormatError(f"has texts in {target} beside those in {source}; give a file with those in {source} alone.")
+    if not source_keys and not has_target and ALSO_WORDS.issuperset(keys):
+        return None
     if not source_keys and (len(keys) > 1 or has_target):
         raise FormatError(
             f"has texts in {', '.join(keys[:12])}, and none in {source}, which the model translates from."

@@ -18,7 +18,6 @@ from dragoman.documents.inline import Span, take_out
 from dragoman.documents.literals import lacking, without_surplus
 from dragoman.documents.projection import Projection
 from dragoman.documents.review import Review, Verdict
-from dragoman.errors import UsageError
 from dragoman.text.tokenizers.placeholders import literal_spans
 
 
@@ -162,14 +161,11 @@ _STAND_IN = re.compile(r"(\{\d+\})")
 def engine_of(
     translator: Translator, config: DecodingConfig | None = None, *, done: Callable[[], None] = lambda: None
 ) -> Engine:
-    """The engine of a model, with the search of `config` or its own. `done` is called after each text.
+    """The engine of a model, with the search of `config` or its own, for one translation of each text.
 
-    Raises `UsageError` for a search for several translations.
+    `done` is called after each text.
     """
-    config = config or translator.decoding
-    if config.n_best > 1:
-        raise UsageError("A document has one translation of each text; leave out `n_best`.")
-    config = config.model_copy(update={"alignments": True})
+    config = (config or translator.decoding).for_one().model_copy(update={"alignments": True})
 
     def translate(texts: list[str]) -> Iterator[Translation]:
         for translation in translator.translate_windows(texts, config, window=TEXTS_AT_ONCE):

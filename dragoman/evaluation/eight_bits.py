@@ -31,7 +31,12 @@ def bleu_in_eight_bits(directory: ModelDirectory, sentences: Sequence[str]) -> f
 
 
 def _with_target(directory: ModelDirectory) -> ModelDirectory:
-    """The model set to some target language if it needs one."""
+    """The model set to some target language if it needs one.
+
+    Sentences for a model that was trained on several directions name theirs by labels.
+    """
+    if directory.directions:
+        return directory
     for target in (None, *TARGETS):
         try:
             candidate = directory.speaking(None, target) if target else directory

@@ -151,7 +151,7 @@ def evaluate_pairs(
             )
     bands: list[BandScore] = []
     if memory:
-        bands = score_by_bands(without_memory, translated, references, target_language=first.target_language)
+        bands = score_by_bands(without_memory, translated, references, sources, target_language=first.target_language)
     models = [directory.model for directory in directories]
     batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
     return Evaluation(

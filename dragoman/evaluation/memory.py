@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.decoding.translation import Translation
-from dragoman.evaluation.scores import as_numbers
+from dragoman.evaluation.scores import as_numbers, main_score
 from dragoman.metrics import MAIN
-from dragoman.metrics.metric import Score, Translations
-from dragoman.text.scripts import unspaced_language
+from dragoman.metrics.metric import Score
 
 BANDS = {"same": 1.0, "90": 0.9, "75": 0.75, "60": 0.6, "50": 0.5, "none": 0.0}
 """The least similarity of an entry, by the name of the band; "none" has no entry that was used."""
@@ -33,18 +32,19 @@ def score_by_bands(
     before: Sequence[Translation],
     after: Sequence[Translation],
     references: Sequence[str],
+    sources: Sequence[str],
     *,
     target_language: str | None = None,
 ) -> list[BandScore]:
     """Score translations `before` and `after` a memory was given, band by band; bands without sources are left out."""
-    language = unspaced_language(target_language, references)
     rows: dict[str, list[int]] = {name: [] for name in BANDS}
     for row, translation in enumerate(after):
         rows[band(translation)].append(row)
 
     def score(translations: Sequence[Translation], of: Sequence[int]) -> Score:
         texts = [translations[row].text for row in of]
-        return MAIN.score(Translations(texts, [references[row] for row in of], language=language))
+        sides = [[side[row] for row in of] for side in (references, sources)]
+        return main_score(texts, *sides, target_language=target_language)
 
     return [
         BandScore(name, len(of), before=score(before, of), after=score(after, of)) for name, of in rows.items() if of

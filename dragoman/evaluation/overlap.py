@@ -62,6 +62,7 @@ def with_overlap(
     parts = scores_of_parts(
         [evaluation.translations[index] for index in decidable],
         [pairs[index][1] for index in decidable],
+        [pairs[index][0] for index in decidable],
         [position for position, index in enumerate(decidable) if known[index]],
         names=("trained_on", "new"),
         target_language=target,

@@ -64,10 +64,22 @@ def score_together(
             parts.append(metric.statistics(Translations(*texts, unspaced_language(language or None, texts[1]))))
         counted = np.concatenate([part.rows for part in parts])
         order = np.argsort(np.concatenate([np.array(rows) for rows in rows_by_target.values()]))
-        signature = " and ".join(dict.fromkeys(part.signature for part in parts))
+        signature = " and ".join(sorted({part.signature for part in parts}))  # whatever the order of the pairs
         statistics = Statistics(counted[order], parts[0].score_of, signature)
         scores[metric.name] = Score(statistics.value(), signature, statistics.interval(), statistics)
     return scores
+
+
+def main_score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str],
+    *,
+    target_language: str | None = None,
+) -> Score:
+    """The main score, as `score_together` computes it."""
+    scores = score_together(hypotheses, references, sources, target_language=target_language, metrics=[MAIN])
+    return scores[MAIN.name]
 
 
 def as_numbers(scores: Mapping[str, Score]) -> dict[str, Any]:
@@ -84,6 +96,7 @@ def signatures(scores: Mapping[str, Score]) -> dict[str, str]:
 def scores_of_parts(
     hypotheses: Sequence[str],
     references: Sequence[str],
+    sources: Sequence[str],
     known: Collection[int],
     *,
     names: tuple[str, str],
@@ -91,17 +104,15 @@ def scores_of_parts(
 ) -> dict[str, dict[str, Any]]:
     """The main score of the pairs with the indices `known`, and that of the others, by two names.
 
-    A part without pairs is left out.
+    Scores are those of `score_together`. A part without pairs is left out.
     """
-    language = unspaced_language(target_language, references)
     parts = sorted(known), sorted(set(range(len(references))).difference(known))
     scores = {}
     for name, rows in zip(names, parts, strict=True):
         if rows:
-            translations = Translations(
-                [hypotheses[row] for row in rows], [references[row] for row in rows], language=language
-            )
-            scores[name] = {"sentences": len(rows)} | as_numbers({MAIN.name: MAIN.score(translations)})
+            texts = [[side[row] for row in rows] for side in (hypotheses, references, sources)]
+            main = main_score(*texts, target_language=target_language)
+            scores[name] = {"sentences": len(rows)} | as_numbers({MAIN.name: main})
     return scores
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.evaluation.scores import as_numbers
+from dragoman.evaluation.scores import as_numbers, main_score
 from dragoman.metrics import MAIN
-from dragoman.metrics.metric import Score, Translations
+from dragoman.metrics.metric import Score
 from dragoman.text.scripts import unspaced_language
 from dragoman.text.variants import Pair, VariedPairs, varied
 
@@ -50,7 +50,7 @@ def score_variants(
         wanted = [target for _, target in variant.pairs]
         if variant.ignores_case:
             texts, wanted = [text.lower() for text in texts], [text.lower() for text in wanted]
-        return MAIN.score(Translations(texts, wanted, language=language))
+        return main_score(texts, wanted, [source for source, _ in variant.pairs], target_language=language)
 
     scores = []
     for variant in varied(pairs, space=space):

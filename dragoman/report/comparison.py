@@ -15,7 +15,7 @@ from dragoman.config.data import without_folders
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig, load_config
 from dragoman.errors import DataError
-from dragoman.evaluation.scores import score
+from dragoman.evaluation.scores import score_together
 from dragoman.evaluation.significance import SystemComparison, compare_systems, sentences
 from dragoman.metrics import MAIN, TEXT_METRICS, VALIDATED_TEXT_METRICS
 from dragoman.metrics.metric import Metric, Score
@@ -23,7 +23,6 @@ from dragoman.report.summary import last_step
 from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.figures import duration
-from dragoman.text.characters import without_label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +104,10 @@ class ComparedRun:
         translations = json.loads(directory.read(directory.translations))
         # The order of test pairs depends on the seed of a run.
         translated = sorted(zip(directory.pairs("test"), translations, strict=True))
-        return score(
+        return score_together(
             [translation for _, translation in translated],
             [reference for (_, reference), _ in translated],
-            sources=[without_label(source) for (source, _), _ in translated],
+            [source for (source, _), _ in translated],
             target_language=directory.about()["target_language"],
             metrics=metrics,
         )

@@ -1,7 +1,5 @@
 """The card and the report of a run that has ended."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from dragoman.config.run import RunConfig
@@ -16,15 +14,13 @@ from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.system.atomic import encoded, write_file
 from dragoman.system.device import machine
+from dragoman.system.listener import LastSteps
 from dragoman.text.labels import readable
 
 SHOWN_TESTS = 20
 """Most test pairs whose translations the report shows."""
 LOOKED_AT = 100
 """Number of test sentences among which the report chooses one whose attention it shows."""
-
-LastStep = Callable[[str], AbstractContextManager[None]]
-"""Function that makes a context in which a failure becomes a warning; its text names what was to be written."""
 
 
 def describe_run(
@@ -34,15 +30,15 @@ def describe_run(
     model: ModelDirectory,
     evaluation: Evaluation,
     *,
-    last_step: LastStep,
+    last_steps: LastSteps,
 ) -> None:
     """Write the card and the report of the model that a run has kept; a failure of either becomes a warning."""
     summary = _summary(directory, config, data, model, evaluation)
-    with last_step("The model card, README.md,"):
+    with last_steps("The model card, README.md,"):
         write_file(directory.path / "README.md", encoded(model_card(summary)))
-    with last_step("The attention in the report"):
+    with last_steps("The attention in the report"):
         summary = replace(summary, attention=_attention(model, data, evaluation))
-    with last_step("The report, report.html,"):
+    with last_steps("The report, report.html,"):
         write_report(directory.path, summary)
 
 

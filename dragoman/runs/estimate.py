@@ -62,7 +62,7 @@ def estimate(config: RunConfig) -> list[Memory]:
     estimates = []
     for ranks in RANKS:
         activations = activation_bytes(model, max(1, config.training.max_tokens // ranks), config)
-        shards = {"ddp": 1, "fsdp": ranks} if ranks > 1 else {"ddp": 1}
+        shards = {"ddp": 1, "fsdp": ranks} if ranks > 1 and not config.finetune.lora else {"ddp": 1}
         for parallel, parts in shards.items():
             stored = [math.ceil(FLOAT * count / parts) for count in (weights, gradient, states)]
             estimates.append(Memory(ranks, parallel, stored[0], stored[1], stored[2], activations))
@@ -85,7 +85,7 @@ def activation_bytes(model: Transformer, tokens: int, config: RunConfig) -> int:
     passes = 2 if config.training.r_drop else 1
     ids = torch.ones(max(1, passes * tokens // LENGTH), LENGTH, dtype=torch.long, device="meta")
     # By the address of their storage, since several tensors may share one.
-    weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
+    weights = {weight.untyped_storage()._cdata for weight in all_weights(model)}
     saved: dict[int, torch.Tensor] = {}
 
     def save(tensor: torch.Tensor) -> torch.Tensor:

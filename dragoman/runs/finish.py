@@ -25,7 +25,7 @@ from dragoman.storage.metrics_log import read_metrics
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import decoding_defaults
-from dragoman.system.listener import Listener, last_step
+from dragoman.system.listener import LastSteps, Listener
 from dragoman.system.processes import available_workers
 from dragoman.text.sketch import Sketch
 from dragoman.text.variants import DESCRIPTIONS
@@ -54,6 +54,8 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
     calibrated = min(CALIBRATED, len(data.valid_pairs))
     varied = len(DESCRIPTIONS) * _num_varied(data, config)
     searched = (translated + varied + calibrated) * (1 + config.decoding.mbr)
+    if config.transformer(1, 1).is_pretrained:
+        searched += 2 * min(TRIED, len(data.valid_pairs))  # by both precisions of `try_eight_bits`
     return REPORT_SECONDS + searched / validated * validation_seconds
 
 
@@ -96,6 +98,7 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
         scores_of_parts,
         evaluation.translations,
         [target for _, target in data.test_pairs],
+        [source for source, _ in data.test_pairs],
         target_language=data.about.target_language,
     )
     if data.about.leaked:
@@ -133,8 +136,9 @@ def _sketch(directory: RunDirectory, config: RunConfig, data: PreparedData) -> S
 def try_eight_bits(directory: RunDirectory, data: PreparedData) -> None:
     """Store how well a pretrained model still translates in eight bits after it was trained on, as `import` does."""
     kept = ModelDirectory.load(directory.path)
-    sources = [source for source, _ in data.valid_pairs[:TRIED]]
-    replace(kept, int8_bleu=bleu_in_eight_bits(kept, sources)).save(directory.path)
+    int8_bleu = bleu_in_eight_bits(kept, [source for source, _ in data.valid_pairs[:TRIED]])
+    if int8_bleu != kept.int8_bleu:
+        replace(kept, int8_bleu=int8_bleu).save(directory.path)
 
 
 def _calibrate(directory: RunDirectory, data: PreparedData, sketch: Sketch | None) -> None:
@@ -151,24 +155,21 @@ def describe(
     config: RunConfig,
     data: PreparedData,
     evaluation: Evaluation,
-    listener: Listener,
-    *,
-    later: str,
+    last_steps: LastSteps,
 ) -> None:
-    """Write the scores, the card and the report of the kept model.
-
-    If one of them fails, the others are written all the same, and a warning says how to make it `later`.
+    """Write the scores, the card and the report of the kept model; if one of them fails, the others are written all the
+    same.
     """
-    described = partial(last_step, listener, later=later)
-    with described(f"The file of the scores, {directory.evaluation},"):
+    listener = last_steps.listener
+    with last_steps(f"The file of the scores, {directory.evaluation},"):
         directory.write(directory.evaluation, json.dumps(evaluation.to_dict()).encode())
         directory.write(directory.translations, json.dumps(evaluation.translations).encode())
-    with described("The model directory"):
+    with last_steps("The model directory"):
         # A resumed run may have other settings than the one that kept the model.
         if decoding_defaults(directory.path) != config.decoding.model_copy(update={"max_tokens": None}):
             replace(ModelDirectory.load(directory.path), decoding=config.decoding).save(directory.path)
     if config.finetune.lora and config.finetune.adapts and not config.finetune.new_language:
-        with described("The adapter"):
+        with last_steps("The adapter"):
             base, adapted = (ArrayDirectory.load(path) for path in (directory.base, directory.path))
             write_adapter(
                 directory.path / ADAPTER,
@@ -178,13 +179,13 @@ def describe(
                 int8_bleu=adapted.int8_bleu,
             )
     sketch = _sketch(directory, config, data)
-    with described("The sketch of the training pairs"):
+    with last_steps("The sketch of the training pairs"):
         if sketch:
             write_sketch(directory.path, sketch)
-    with listener.status("Calibrating the confidence"), described("The confidence of translations"):
+    with listener.status("Calibrating the confidence"), last_steps("The confidence of translations"):
         _calibrate(directory, data, sketch)
-    with listener.status("Writing the report"), described("The model card and the report"):
+    with listener.status("Writing the report"), last_steps("The model card and the report"):
         kept = ModelDirectory.load(directory.path)
         from dragoman.report.run import describe_run  # which imports much that training does not need
 
-        describe_run(directory, config, data, kept, evaluation, last_step=described)
+        describe_run(directory, config, data, kept, evaluation, last_steps=last_steps)

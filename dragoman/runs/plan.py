@@ -240,10 +240,11 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     events = read_metrics(directory.metrics)
-    is_finished = bool(events) and events[-1]["event"] == "end" and events[-1]["reason"] != REQUESTED
-    if is_finished and not settings:
+    end = events[-1] if events and events[-1]["event"] == "end" else None
+    is_finished = end is not None and end["reason"] != REQUESTED and not end.get("incomplete")
+    if end and is_finished and not settings:
         raise UsageError(
-            f"The run in {path} is finished, after {events[-1]['reason']}; to train on, give a higher limit: "
+            f"The run in {path} is finished, after {end['reason']}; to train on, give a higher limit: "
             "--max-minutes, training.max_steps, training.max_epochs or training.patience."
         )
     return config

@@ -43,7 +43,7 @@ from dragoman.storage.tensorboard import EventFile
 from dragoman.storage.validate import decoding_defaults
 from dragoman.system.atomic import write_file
 from dragoman.system.device import choose_device, choose_precision, limit_kernel_caches, machine
-from dragoman.system.listener import Deaf, Listener, last_step
+from dragoman.system.listener import Deaf, LastSteps, Listener
 from dragoman.system.ranks import ALONE, Ranks
 from dragoman.system.resources import release_memory
 from dragoman.system.seals import check_seal, seal
@@ -291,12 +291,13 @@ def _train(directory: RunDirectory, config: RunConfig, context: RunContext) -> E
         if troubles := summary_of_troubles(outcome.progress):
             listener.warn(troubles)
         release_memory()  # of the training
+        last_steps = LastSteps(listener, later=go_on)
         if model.config.is_pretrained:
-            with listener.status("Trying eight bits"):
+            with listener.status("Trying eight bits"), last_steps("The comparison with eight bits"):
                 try_eight_bits(directory, data)
         evaluation = _score(directory, config, data, listener, go_on)
-        describe(directory, config, data, evaluation, listener, later=go_on)
-        _log_end(outcome, directory, listener, go_on)
+        describe(directory, config, data, evaluation, last_steps)
+        _log_end(outcome, directory, last_steps)
         return evaluation
     except KeyboardInterrupt as stop:
         if Checkpoints(directory.checkpoints, warn=listener.warn).steps():
@@ -354,16 +355,17 @@ def _score(
         ) from error
 
 
-def _log_end(outcome: TrainingOutcome, directory: RunDirectory, listener: Listener, go_on: str) -> None:
-    """Write the event that ends the metrics, unless the run has to go on to keep its best model."""
+def _log_end(outcome: TrainingOutcome, directory: RunDirectory, last_steps: LastSteps) -> None:
+    """Write the event that ends the metrics, unless the run has to go on to keep its best model.
+
+    It says `incomplete` if one of the last steps has failed: resuming the run then makes them again.
+    """
     if outcome.progress.unkept:
-        listener.warn(f"A better model did not fit on the disk; make room. {go_on}")
+        last_steps.listener.warn(f"A better model did not fit on the disk; make room. {last_steps.later}")
         return
-    with (
-        last_step(listener, f"The end of {directory.metrics}", later=go_on),
-        MetricsFile(directory.metrics) as metrics,
-    ):
-        metrics.write("end", {"step": outcome.progress.step, "reason": outcome.reason})
+    incomplete = {"incomplete": True} if last_steps.failed else {}
+    with last_steps(f"The end of {directory.metrics}"), MetricsFile(directory.metrics) as metrics:
+        metrics.write("end", {"step": outcome.progress.step, "reason": outcome.reason} | incomplete)
 
 
 def _initial_model(directory: RunDirectory, config: RunConfig, data: PreparedData) -> Transformer:

@@ -34,8 +34,8 @@ KNOWN = {
     "show_billed_characters", "ignore_tags", "splitting_tags", "non_splitting_tags", "outline_detection",
 }  # fmt: skip
 """Fields that change something. All others are named in the header `X-Ignored-Parameters` of the answer."""
-ALSO_KNOWN = {"auth_key", "output_format", "file.name", "filename"}
-"""Fields of a document that change something and are not described."""
+OF_DOCUMENTS = {"file", "filename", "file.name", "auth_key", "output_format"}
+"""Fields of a document that change something, besides those that texts have as well."""
 VALUES = {
     "formality": ("default", "more", "less", "prefer_more", "prefer_less"),
     "split_sentences": ("0", "1", "nonewlines"),
@@ -269,7 +269,7 @@ class _DocumentHandlers:
         task = asyncio.create_task(self._translate(content, name, source, target))
         self.kept.add(number, _Upload(key, len(content), name, task))
         task.add_done_callback(self._end_translation)
-        headers = ignored_fields(fields, field_names(UPLOAD) | ALSO_KNOWN)
+        headers = ignored_fields(fields, (field_names(UPLOAD) & KNOWN) | OF_DOCUMENTS)
         return JSONResponse({"document_id": number, "document_key": key}, headers=headers)
 
     async def _translate(self, content: bytes, name: str, source: str, target: str) -> TranslatedDocument:

@@ -181,8 +181,8 @@ class InspectionWorker:
             raise Refusal(504, "This took too long; ask about a shorter text") from None
         except HelperDied:
             raise Refusal(503, "The process that looks into translations died; try again", retry_after=BUSY) from None
-        except ModelChanged as error:
-            raise Refusal(503, str(error)) from None
+        except ResourceError as error:  # such as ModelChanged, or too many processes
+            raise Refusal(503, str(error), retry_after=BUSY) from None
         except DragomanError as error:
             raise Refusal(400, str(error)) from None
 

@@ -350,7 +350,7 @@ class Server:
             if translation is None:
                 answers.append(next(computed))
             else:
-                answers.append(replace(_text_answer(units.remembered(text, translation, config)), from_memory=True))
+                answers.append(_remembered_answer(text, translation, config))
         if self.memory and request.similar:
             most = min(request.similar, self.limits.alternatives)
             compare = partial(self._similar, languages=pair, most=most, until=time.monotonic() + COMPARING)
@@ -506,6 +506,11 @@ def _translate_pages(texts: Sequence[str], reader: Callable[[str], Document], en
         raise DataError("The text has too many elements inside of each other.") from None
     except FormatError as error:
         raise DataError(f"The text {error}") from None
+
+
+def _remembered_answer(text: str, translation: str, config: DecodingConfig) -> Answer:
+    """The answer to a text whose translation the memory has: no model has scored it."""
+    return replace(_text_answer(units.remembered(text, translation, config)), score=None, from_memory=True)
 
 
 def _text_answer(translation: Translation) -> Answer:

@@ -7,13 +7,14 @@ names the weights that it was made for, and is refused for others.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from dragoman.errors import DataError
-from dragoman.storage.validate import INT8_BLEU
+from dragoman.storage.validate import INT8_BLEU, is_bleu
 from dragoman.storage.weights_file import opened, read_weights, sealed
 from dragoman.system.atomic import write_file
 from dragoman.system.seals import checksum
@@ -22,6 +23,8 @@ ADAPTER = "adapter.safetensors"
 """Name of the file, and the key of the checksum of its tensors."""
 BASE = "base"
 """Key of the `identity` of the weights that it belongs to."""
+INT8_SUM = f"{INT8_BLEU} checksum"
+"""Key of the checksum of the BLEU in eight bits, as it is written."""
 UP, DOWN = ".up", ".down"
 PRECISE = 1e-5
 """Error of a product of thin matrices, as a share of the norm of the matrix that it changes."""
@@ -75,7 +78,10 @@ def write_adapter(path: Path, base: Weights, adapted: Weights, *, rank: int, int
         if weight.ndim != 2:
             raise ValueError(f"an adapter changes matrices alone, not '{name}'")
         tensors[name + UP], tensors[name + DOWN] = _factors(base[name], weight, rank)
-    facts = {BASE: identity(base)} | ({} if int8_bleu is None else {INT8_BLEU: f"{int8_bleu:.2f}"})
+    facts = {BASE: identity(base)}
+    if int8_bleu is not None:
+        written = repr(int8_bleu)
+        facts |= {INT8_BLEU: written, INT8_SUM: checksum(written.encode())}
     write_file(path, sealed(tensors, save, facts, name=ADAPTER))
 
 
@@ -132,12 +138,14 @@ def _changed(name: str, weights: Weights, arrays: Weights, file: Path) -> np.nda
 
 
 def _int8_bleu(facts: Mapping[str, str], file: Path) -> float | None:
-    if INT8_BLEU not in facts:
+    """The BLEU in eight bits that an adapter names; None if it names none. Raises `DataError` if that is damaged."""
+    written = facts.get(INT8_BLEU)
+    if written is None:
         return None
-    try:
-        return float(facts[INT8_BLEU])
-    except ValueError:
-        raise DataError(f"{file} is damaged: its {INT8_BLEU} is no number; copy it again.") from None
+    with suppress(ValueError):
+        if facts.get(INT8_SUM) == checksum(written.encode()) and is_bleu(float(written)):
+            return float(written)
+    raise DataError(f"{file} is damaged: its {INT8_BLEU} is not what was written; copy it again.")
 
 
 def _existing(path: Path) -> Path:

@@ -61,6 +61,7 @@ class Checkpoints:
             for name, data in _files(tensors, state):
                 write_synced(folder / name, data)
                 manifest[name] = fingerprint(data)
+                del data  # before the next one is made
             write_synced(folder / MANIFEST, json.dumps(manifest).encode())
             if final.exists():
                 os.rename(final, replaced)

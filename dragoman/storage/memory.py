@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 from dragoman.errors import DataError, ResourceError
 from dragoman.formats.text_files import read_head
+from dragoman.system.atomic import real_path
 from dragoman.system.locks import holders
 from dragoman.system.seals import checksum
 from dragoman.text.characters import normalised, well_formed
@@ -424,9 +425,10 @@ def _read_only_address(path: Path) -> str:
     It writes files beside it nevertheless, by which readers and writers take turns, unless it is told that nobody
     writes: so it is where the folder is not to be written in, and no writer has left its log.
     """
+    path = real_path(path)  # the files stand beside it, not beside a link to it
     has_log = path.with_name(path.name + "-wal").exists()
-    is_fixed = not has_log and not os.access(path.absolute().parent, os.W_OK)
-    return f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_fixed else ''}"
+    is_fixed = not has_log and not os.access(path.parent, os.W_OK)
+    return f"{path.as_uri()}?mode=ro{'&immutable=1' if is_fixed else ''}"
 
 
 def is_memory(path: Path) -> bool:

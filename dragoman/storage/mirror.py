@@ -28,6 +28,7 @@ AT_ONCE = 1 << 24
 """Files of fewer bytes are read into memory to be uploaded: they may grow meanwhile, as logs do."""
 STATES, FILES = "states", "files"
 _STATE_NAME = re.compile(r"\d{8}-[0-9a-f]{64}\.json")
+_MARKED = re.compile(r"@[0-9a-f]{16}$")
 CHECKPOINTS = "run/checkpoints/"
 SPARE = (CHECKPOINTS, "run/snapshots/")
 """Folders in which a run finds damage itself, and goes on without the damaged files."""
@@ -222,8 +223,9 @@ class _Remote:
         return sorted(filter(_STATE_NAME.fullmatch, names))
 
     def file_paths(self) -> set[str]:
-        """Paths of the files of all states."""
-        return {path[len(self.root) + 1 :] for path in self.files.find(f"{self.root}/{FILES}")}
+        """Paths of the files of all states, without those that somebody else has put there."""
+        paths = (path[len(self.root) + 1 :] for path in self.files.find(f"{self.root}/{FILES}"))
+        return set(filter(_MARKED.search, paths))
 
     def read_state(self, name: str) -> Listing:
         """The listing of a state.

@@ -102,7 +102,7 @@ def read_config(path: Path) -> dict[str, Any]:
             f"{file}: `{DIRECTIONS}` is {shortened(shown(pairs))}, no list of [source, target]; copy the model again."
         )
     bleu = config.get(INT8_BLEU)
-    if bleu is not None and (isinstance(bleu, bool) or not isinstance(bleu, int | float) or not 0 <= bleu <= 100):
+    if bleu is not None and not is_bleu(bleu):
         raise DataError(f"{file}: `{INT8_BLEU}` is {shortened(shown(bleu))}, not from 0 to 100; copy the model again.")
     for key in ("model", "decoding"):
         section = config.setdefault(key, {})
@@ -112,6 +112,11 @@ def read_config(path: Path) -> dict[str, Any]:
                 "copy it again."
             )
     return config
+
+
+def is_bleu(value: Any) -> bool:
+    """Whether a value is a BLEU: a number from 0 to 100."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100
 
 
 def _is_file_name(name: Any) -> bool:

@@ -158,6 +158,15 @@ class _Helper:
     connection: Connection
 
 
+def _sent(helper: _Helper, task: Any) -> bool:
+    """Send a task to a process; returns whether that is still there."""
+    try:
+        helper.connection.send(task)
+    except OSError:
+        return False
+    return True
+
+
 class Job:
     """A call of `work` in a process; it can be killed."""
 
@@ -176,12 +185,9 @@ class Job:
             raise HelperDied("The job was ended.")
         helper, task = self._begin(), _Task(arguments, processor_seconds)
         try:
-            try:
-                helper.connection.send(task)
-            except OSError:  # it has died while it had nothing to do
+            while not _sent(helper, task):  # it has died while it had nothing to do
                 helper.connection.close()
                 helper = self._begin()
-                helper.connection.send(task)
             outcome = _converse(helper.connection, answer)
         except BaseException as error:  # such as one of `answer`, while the process waits for it
             self.kill()

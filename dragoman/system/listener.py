@@ -53,15 +53,24 @@ class Deaf(Listener):
         """Ignore the warning."""
 
 
-@contextmanager
-def last_step(listener: Listener, product: str, *, later: str) -> Iterator[None]:
-    """Turns a failure inside the `with` block into a warning, so that the work before this last step is not lost.
+class LastSteps:
+    """The steps after the work: a failure of one becomes a warning, so that the work before it is not lost.
 
-    The warning names the `product`, such as "The report", the reason, and how it is made `later`.
+    A call makes the context of one step, `with last_steps("The report"):`. The warning names this product, the reason,
+    and how it is made `later`.
     """
-    try:
-        yield
-    except Interrupted:
-        raise
-    except Exception as error:  # whatever it is, such as a library that needs a home: the work is done
-        listener.warn(f"{product} could not be made: {reason_of(error)}. {later}")
+
+    def __init__(self, listener: Listener, *, later: str):
+        self.listener, self.later = listener, later
+        self.failed = False
+        """Whether any of them has failed."""
+
+    @contextmanager
+    def __call__(self, product: str) -> Iterator[None]:
+        try:
+            yield
+        except Interrupted:
+            raise
+        except Exception as error:  # whatever it is, such as a library that needs a home: the work is done
+            self.failed = True
+            self.listener.warn(f"{product} could not be made: {reason_of(error)}. {self.later}")

@@ -64,15 +64,22 @@ class Ranks:
 ALONE = Ranks()
 
 
+def _check_environment() -> None:
+    """Raise `UsageError` if `torchrun` or its like would have set other variables."""
+    number = [name for name in ("RANK", "MASTER_PORT") if not os.environ.get(name, "").isdecimal()]
+    number += [name for name in ("LOCAL_RANK",) if not os.environ.get(name, "0").isdecimal()]
+    if number or not os.environ.get("MASTER_ADDR"):
+        what = f"{number[0]} is no number" if number else "MASTER_ADDR is not"
+        raise UsageError(
+            f"WORLD_SIZE is set, and {what}, though torchrun sets both; start this with torchrun, or unset WORLD_SIZE."
+        )
+
+
 class ProcessGroup(Ranks):
     """The ranks of a run in several processes. A lost one ends all others with an error, within half a minute."""
 
     def __init__(self) -> None:
-        if not os.environ.get("RANK", "").isdecimal():
-            raise UsageError(
-                "WORLD_SIZE is set, and RANK is no number, though torchrun sets both; start this with torchrun, or "
-                "unset WORLD_SIZE."
-            )
+        _check_environment()
         self.index, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))

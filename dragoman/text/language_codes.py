@@ -26,6 +26,8 @@ def _read_codes() -> dict[str, str]:
 
 TWO_LETTERS = _read_codes()
 """The two-letter code of a language by its other codes and its English name."""
+ALSO_WORDS = frozenset({"an", "id", "io", "nr", "os", "rn", "sn", "to", "ts"})
+"""Codes that are usual names of other things, too: an id, a time (ts), the number of a row (rn)."""
 TEXT_IN = re.compile("^(text|sentence|sent)s?[_ -]|[_ -](text|sentence|word|sent)s?(/.*)?$", re.IGNORECASE)
 """Pattern of the words before or after the language in names of columns, such as text_en."""
 _INDISTINGUISHABLE = [

@@ -182,7 +182,7 @@ class Pacing:
         """End a decay that has begun sooner if a resumed run has a lower limit of steps or epochs than before."""
         progress, plan = self.progress, self.progress.plan
         if plan.last_step is not None and self.step_limit is not None and self.step_limit < plan.last_step:
-            plan.last_step = max(progress.step, self.step_limit)
+            plan.last_step, plan.limits = max(progress.step, self.step_limit), limits(self.config)
             is_of_steps = self.step_limit == self.config.max_steps
             plan.reason = f"{self.config.max_steps} steps" if is_of_steps else f"{self.config.max_epochs} epochs"
 

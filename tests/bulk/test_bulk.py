@@ -264,8 +264,20 @@ def test_a_file_from_python_has_the_columns_of_the_command(model, tmp_path):
 
 def test_a_document_from_python_has_one_translation_of_each_text(model, tmp_path):
     (tmp_path / "a.md").write_text("# Old\n", encoding="utf-8")
-    with Translator.load(model, device="cpu") as translator, pytest.raises(UsageError, match="leave out `n_best`"):
-        dragoman_api.translate_document(translator, tmp_path / "a.md", n_best=2)
+    with Translator.load(model, device="cpu") as translator:
+        with pytest.raises(UsageError, match="leave out `n_best`"):
+            dragoman_api.translate_document(translator, tmp_path / "a.md", n_best=2)
+        once = dragoman_api.translate_document(translator, tmp_path / "a.md").content
+        translator.decoding = translator.decoding.model_copy(update={"n_best": 2})  # as a model may have it stored
+        assert dragoman_api.translate_document(translator, tmp_path / "a.md").content == once
+
+
+def test_several_translations_of_a_document_are_refused_before_anything_is_loaded(model, dragoman, tmp_path):
+    (tmp_path / "a.md").write_text("# Old\n", encoding="utf-8")
+    out = tmp_path / "a.fr.md"
+    code, _, err = dragoman("translate", model, "--document", tmp_path / "a.md", "--output", out, "--n-best", "3")
+    assert (code, "leave out --n-best" in err) == (2, True)
+    assert not out.exists()
 
 
 @pytest.mark.slow

@@ -272,3 +272,15 @@ def test_a_sentence_that_is_held_out_for_one_language_is_trained_on_for_none(dra
     assert parts.keys() == {"en-fr", "en-de"}
     held_out_sources = parts["en-fr"]["dropped"]["source is in held-out data"]
     assert parts["en-de"]["dropped"]["source is in held-out data"] == held_out_sources >= 20
+
+
+def test_test_pairs_of_several_corpora_have_no_command(dragoman, files):
+    """Two files of --test would be the two sides of the pairs."""
+    parts = [f"{{source: {files}/pairs.tsv, test: [{files}/{name}.tsv]}}" for name in ("test", "more")]
+    write_pairs(files / "more.tsv", [("a b", "c d")])
+    (files / "recipe.yaml").write_text(f"data: {{corpora: [{', '.join(parts)}]}}")
+    arguments = ["--recipe", files / "recipe.yaml", "--output", files / "clean.tsv"]
+    _, out, err = dragoman("data", "check", *arguments)
+    assert "The test pairs are of 2 corpora; to train on" in err
+    assert "Next:" not in out
+    assert (files / "clean.tsv").is_file()

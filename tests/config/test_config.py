@@ -11,7 +11,7 @@ import dragoman.recipes
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.recipes import read_recipe, recipe_names
 from dragoman.config.run import RunConfig, load_config
-from dragoman.config.settings import parse_settings
+from dragoman.config.settings import merged, parse_settings
 from dragoman.config.training import TrainingConfig
 from dragoman.errors import DataError, UsageError, did_you_mean
 
@@ -368,3 +368,18 @@ def test_columns_of_the_section_are_those_of_corpora_that_name_none():
     corpora = [{"source": "a.tsv"}, {"source": "b.tsv", "columns": [3, 4], "language_column": 5}]
     data = load_config({}, {"data": {"corpora": corpora, "columns": [1, 2], "language_column": 6}}).data
     assert [(corpus.columns, corpus.language_column) for corpus in data.sources] == [((1, 2), 6), ((3, 4), 5)]
+
+
+def test_held_out_files_of_a_corpus_are_read_by_the_same_columns_as_the_corpus():
+    corpora = [{"source": "a.tsv", "valid": ["v.tsv"]}, {"source": "b.tsv", "test": ["t.tsv"], "columns": [3, 4]}]
+    data = load_config({}, {"data": {"corpora": corpora, "columns": [2, 1], "language_column": 6}}).data
+    ((_, valid),), ((_, test),) = data.held_out_files("valid"), data.held_out_files("test")
+    assert [(corpus.columns, corpus.language_column) for corpus in (valid, test)] == [((2, 1), 6), ((3, 4), 6)]
+
+
+@pytest.mark.parametrize("key", ["data.language_column", "finetune.add_language"])
+def test_norwegian_is_no_negation(key):
+    section, name = key.split(".")
+    model = {"finetune": {"model": "base"}}
+    config = load_config({}, merged(model, {section: {name: yaml.safe_load("no")}}))
+    assert getattr(getattr(config, section), name) == "no"

@@ -347,6 +347,19 @@ def test_a_tokenizer_whose_model_reads_no_hints_keeps_their_ids(folder: Path, tm
     assert silent.encode("<unread similar>") == tokenizer.encode("<unread similar>")
     assert silent.decode([tokenizer.hints[SIMILAR], *silent.encode("a dog")]) == "a dog"
     assert tokenizer.reading(HINTS) is tokenizer
+    assert silent.pieces(range(silent.vocab_size))[tokenizer.hints[SIMILAR]] == "<unread similar>"
     directory = small_directory(silent)
     directory.save(tmp_path / "model")
     assert ModelDirectory.load(tmp_path / "model").source_tokenizer.hints == silent.hints
+
+
+def test_a_memory_behind_a_link_is_written_and_read_beside_itself(memory: Path, tmp_path: Path, monkeypatch) -> None:
+    """The folder of the link may be closed while a server writes into that of the memory."""
+    monkeypatch.setattr("dragoman.storage.memory.os.access", lambda path, mode: Path(path) == memory.parent)
+    (tmp_path / "closed").mkdir()
+    link = tmp_path / "closed" / "link.db"
+    link.symlink_to(memory)
+    with closing(Memory(memory)) as writing:
+        writing.add(("en", "fr"), "a new one", "une nouvelle")
+        with closing(Memory(link, read_only=True)) as opened:
+            assert opened.find(("en", "fr"), "a new one") == "une nouvelle"

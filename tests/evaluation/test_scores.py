@@ -128,13 +128,13 @@ def test_pairs_of_trained_and_of_new_sources_are_scored_apart():
     references = [f"one sentence of number {n} and no other" for n in range(11)]
     texts = [text if n in (2, 3, 7) else "what nobody said or wrote" for n, text in enumerate(references)]
     names = ("trained_on", "new")
-    apart = scores_of_parts(texts, references, [7, 2, 3], names=names)
+    apart = scores_of_parts(texts, references, texts, [7, 2, 3], names=names)
     assert {name: part["sentences"] for name, part in apart.items()} == {"trained_on": 3, "new": 8}
     assert apart["trained_on"]["bleu"] == pytest.approx(100)
     assert apart["trained_on"]["intervals"]["bleu"] == pytest.approx([100, 100])
     assert apart["new"]["bleu"] < 1
-    assert scores_of_parts(texts, references, range(11), names=names).keys() == {"trained_on"}
-    assert scores_of_parts(HYPOTHESES, REFERENCES, [1], names=names)["trained_on"]["bleu"] > 80
+    assert scores_of_parts(texts, references, texts, range(11), names=names).keys() == {"trained_on"}
+    assert scores_of_parts(HYPOTHESES, REFERENCES, HYPOTHESES, [1], names=names)["trained_on"]["bleu"] > 80
 
 
 def test_a_new_metric_is_handed_sources_and_language():
@@ -180,3 +180,22 @@ def test_translations_into_several_languages_are_tokenized_by_their_own() -> Non
     assert together["bleu"].value != pytest.approx(score(outputs, references)["bleu"].value)
     alone = score_together(outputs[1::2], references[1::2], sources[1::2], target_language="de")
     assert alone["bleu"].value == score(outputs[1::2], references[1::2], target_language="de")["bleu"].value
+
+
+def test_the_order_of_pairs_changes_neither_score_nor_signature_of_several_languages() -> None:
+    texts = [("ja", "猫が寝る。", "犬が寝る。"), ("de", "Der Hund läuft.", "Der Hund rennt."), ("de", "Ja.", "Ja.")]
+    rows = [(output, reference, f"{label(None, code)}x") for code, output, reference in texts]
+    one, other = (score_together(*zip(*order, strict=True))["bleu"] for order in (rows, rows[::-1]))
+    assert (one.value, one.signature) == (pytest.approx(other.value), other.signature)
+    assert "tok:char" in one.signature
+    assert "tok:13a" in one.signature
+
+
+def test_parts_of_a_test_set_in_several_languages_are_scored_as_the_whole() -> None:
+    outputs, references = (
+        ["猫が寝る。", "Der Hund läuft.", "犬が走る。"],
+        ["犬が寝る。", "Der Hund rennt.", "犬が走る。"],
+    )
+    sources = [f"{label(None, code)}x" for code in ("ja", "de", "ja")]
+    apart = scores_of_parts(outputs, references, sources, [0, 1, 2], names=("known", "new"))
+    assert apart["known"]["bleu"] == pytest.approx(score_together(outputs, references, sources)["bleu"].value)

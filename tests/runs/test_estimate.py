@@ -9,8 +9,9 @@ from dragoman.config.run import load_config
 from dragoman.config.settings import parse_settings
 from dragoman.model import Transformer
 from dragoman.model.loss import LossOptions
-from dragoman.runs.estimate import estimate
+from dragoman.runs.estimate import activation_bytes, estimate
 from dragoman.system.ranks import Ranks
+from dragoman.training.low_rank import adapt
 from dragoman.training.parallel import ShardedExecutor
 
 VOCAB = 37_000
@@ -54,3 +55,14 @@ def test_activations_grow_with_tokens_and_muon_keeps_less_than_adam():
     adam = memory("training.optimizer=adam")
     assert adam["optimizer"] == 2 * adam["weights"]
     assert adam["weights"] < memory("training.optimizer=muon")["optimizer"] < adam["optimizer"]
+
+
+def test_factors_are_no_activations():
+    def kept(rank: int) -> int:
+        config = load_config({}, parse_settings(["size=tiny", "tokenizer.vocab_size=300"]))
+        with torch.device("meta"):
+            model = Transformer(config.transformer(300, 300))
+        adapt(model, rank=rank)
+        return activation_bytes(model, 64, config)
+
+    assert kept(64) == kept(1)

@@ -3,16 +3,19 @@
 import json
 import subprocess
 import sys
-from functools import partial
 
 import pytest
 
-from dragoman.errors import Interrupted, ResourceError
+from dragoman.config.settings import parse_settings
+from dragoman.errors import Interrupted, ResourceError, UsageError
 from dragoman.report.run import describe_run
+from dragoman.runs.plan import plan_resume, plan_run
+from dragoman.runs.train import resume_run, start_run
 from dragoman.storage.run_directory import RunDirectory
-from dragoman.system.listener import last_step
+from dragoman.system.listener import LastSteps
 from dragoman.terminal import Display
 from tests.report.runs import full_run
+from tests.small import MODEL_SETTINGS
 
 LATER = "Go on with:  dragoman train --resume run"
 TROUBLES = [
@@ -40,8 +43,10 @@ def warnings(monkeypatch) -> list[str]:
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=name_of)
 def test_a_last_step_that_fails_is_a_warning_that_names_it_the_reason_and_the_remedy(trouble, warnings):
-    with last_step(Display(quiet=True), "The report", later=LATER):
+    last_steps = LastSteps(Display(quiet=True), later=LATER)
+    with last_steps("The report"):
         raise trouble
+    assert last_steps.failed
     (text,) = warnings
     assert text.startswith("The report could not be made: ")
     assert text.endswith(f". {LATER}")
@@ -51,7 +56,7 @@ def test_a_last_step_that_fails_is_a_warning_that_names_it_the_reason_and_the_re
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(), Interrupted(15, "Stopped.")], ids=name_of)
 def test_a_signal_is_no_failure_of_a_step(stop, warnings):
-    with pytest.raises(type(stop)), last_step(Display(quiet=True), "The report", later=LATER):
+    with pytest.raises(type(stop)), LastSteps(Display(quiet=True), later=LATER)("The report"):
         raise stop
     assert not warnings
 
@@ -68,8 +73,8 @@ def described(tmp_path, monkeypatch, warnings):
             raise trouble
 
         monkeypatch.setattr(f"dragoman.report.run.{name}", fail)
-        steps = partial(last_step, Display(quiet=True), later=LATER)
-        describe_run(RunDirectory(tmp_path), None, None, None, None, last_step=steps)
+        steps = LastSteps(Display(quiet=True), later=LATER)
+        describe_run(RunDirectory(tmp_path), None, None, None, None, last_steps=steps)
         return {file.name for file in tmp_path.iterdir()}
 
     return describe
@@ -119,3 +124,21 @@ def test_a_training_of_a_user_without_a_home_and_without_a_name_has_its_report(t
     assert (tmp_path / "run" / "README.md").is_file()
     assert "matplotlib" not in process.stderr
     assert "could not be made" not in process.stderr
+
+
+def test_a_report_that_failed_is_made_when_the_run_is_resumed(tmp_path, monkeypatch, warnings, with_reports):
+    settings = parse_settings([*MODEL_SETTINGS, "size=tiny", "training.max_steps=3", "tokenizer.vocab_size=300"])
+    config, pairs = plan_run(["builtin:grammar:60"], recipe=None, settings=settings)
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr("dragoman.report.run.write_report", fail)
+        start_run(pairs, config, tmp_path / "run", listener=Display(quiet=True))
+    assert not (tmp_path / "run/report.html").exists()
+    assert [text for text in warnings if "The report, report.html, could not be made" in text]
+    resume_run(tmp_path / "run", plan_resume(tmp_path / "run", {}), listener=Display(quiet=True))
+    assert (tmp_path / "run/report.html").is_file()
+    with pytest.raises(UsageError, match="is finished"):
+        plan_resume(tmp_path / "run", {})

@@ -313,10 +313,13 @@ def test_every_answer_forbids_other_hosts(running):
 
 def test_fields_of_documents_that_change_nothing_are_named_and_no_others(running):
     fields = {"source_lang": "EN", "target_lang": "FR", "output_format": "md", "split_sentences": "1", "colour": "red"}
+    fields["formality"] = "prefer_more"
     kind, form = multipart(fields, "a.md", b"# The cat")
     status, _, headers = running.ask("POST", "/v2/document", form, Content_Type=kind)
     assert status == 200
-    assert set(headers["x-ignored-parameters"].split(", ")) == {"split_sentences", "colour"}
+    assert set(headers["x-ignored-parameters"].split(", ")) == {
+        "split_sentences", "colour", "formality"
+    }  # fmt: skip
 
 
 def test_half_a_character_in_a_form_is_read_as_none(running):

@@ -227,5 +227,7 @@ def test_an_answer_from_it_has_the_spaces_of_the_text_and_all_fields_of_others(s
         assert answer["translatedText"] == ["  Un chien.\n", "A CAT."]
         assert answer["confidence"][0] == 1.0
         assert answer["alignments"][0] == []
+        _, answer, _ = running.ask("POST", "/translate", {"q": ["A dog.", "A cat."], "alternatives": 1} | PAIR)
+        assert [len(scores) for scores in answer["scores"]] == [0, 2]  # no model has scored the first one
         _, answer, _ = running.ask("POST", "/translate", {"q": "A dog.", "prefix": "LE"} | PAIR)
         assert answer["translatedText"] != "Un chien."

@@ -143,3 +143,15 @@ def test_only_the_run_that_wrote_an_adapter_describes_it(tmp_path: Path) -> None
     assert run_of(run, model) == run_of(run / ADAPTER, model) == run
     assert run_of(model / ADAPTER, model) is None
     assert run_of(elsewhere / ADAPTER, model) is None
+
+
+def test_what_it_knows_of_eight_bits_is_not_rounded_and_sealed(base, tmp_path):
+    path = tmp_path / ADAPTER
+    write_adapter(path, base, adapted(base, rank=2), rank=2, int8_bleu=97.996)
+    assert with_adapter(base, path).int8_bleu == 97.996
+    content = path.read_bytes()
+    assert content.count(b"97.996") == 1
+    for other in (b"98.996", b"-7.996", b"   nan", b"999999"):
+        path.write_bytes(content.replace(b"97.996", other))
+        with pytest.raises(DataError, match="damaged"):
+            with_adapter(base, path)

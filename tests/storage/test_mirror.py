@@ -216,3 +216,12 @@ def test_files_of_others_among_the_states_are_left_alone(folder, memory):
     reach(folder, 9)
     mirror.save(folder)
     assert memory.exists(f"{URL.partition('://')[2]}/states/.DS_Store")
+
+
+def test_files_of_others_among_those_of_the_run_are_left_alone(folder, memory):
+    mirror, of_others = Mirror(URL), f"{URL.partition('://')[2]}/files/.DS_Store"
+    memory.pipe_file(of_others, b"x")
+    mirror.save(folder)
+    reach(folder, 9)
+    Mirror(URL).save(folder)
+    assert memory.exists(of_others)

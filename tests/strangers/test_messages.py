@@ -95,6 +95,10 @@ def test_of_texts_in_several_languages_those_of_the_source_are_translated():
             translated(text, name, SHOUTING)
     with pytest.raises(DataError, match="has texts in fr, and none in en"):
         translated('{"fr": {"a": "b c"}}', "a.json", SHOUTING)
+    for usual in ('{"io": {"a": "b c"}, "os": {"a": "b c"}}', '{"to": {"a": "b c"}, "id": {"a": "b c"}}'):
+        assert translated(usual, "a.json", SHOUTING) == usual.replace("b c", "B C")
+    with pytest.raises(DataError, match="has texts in io, fr, and none in en"):
+        translated('{"io": {"a": "b c"}, "fr": {"a": "b c"}}', "a.json", SHOUTING)
 
 
 def test_a_language_at_the_top_becomes_the_other_one():

@@ -120,3 +120,33 @@ def test_a_page_with_an_error_is_not_saved_as_the_document(page):
         page.set_input_files("#file", {"name": f"a{status}.md", "mimeType": "", "buffer": b"# The *red* house\n"})
         expect(page.locator("#status")).to_contain_text(f"cannot be fetched: the server answered {status}")
     assert downloads == []
+
+
+def test_escape_brings_back_the_translation_that_was_chosen(page):
+    page.fill("#text", "A choice.")
+    expect(page.locator("#result")).to_have_text("A CHOICE.")
+    page.locator("#alternatives button").first.click()
+    expect(page.locator("#result")).to_have_text("A CHOICE.1")
+    page.locator("#improve").click()
+    page.locator("#result").fill("Something else.")
+    page.locator("#result").press("Escape")
+    expect(page.locator("#result")).to_have_text("A CHOICE.1")
+    expect(page.locator("#result")).to_have_attribute("contenteditable", "false")
+
+
+def test_a_direction_that_nobody_serves_is_said_and_nothing_is_emptied(page):
+    page.select_option("#source", "auto")
+    page.select_option("#target", "de")
+    page.fill("#text", "")
+    page.locator("#swap").click()
+    expect(page.locator("#status")).to_have_text("No model here translates in that direction.")
+    assert [page.locator(f"#{side}").input_value() for side in ("source", "target")] == ["auto", "de"]
+
+
+def test_one_key_press_translates_once(page, running):
+    batches = len(running.models[0].batches)
+    page.locator("#text").press_sequentially("Once")
+    page.locator("#text").press("Control+Enter")
+    expect(page.locator("#result")).to_have_text("ONCE")
+    page.wait_for_timeout(600)
+    assert [text for batch in running.models[0].batches[batches:] for text in batch].count("Once") == 1

@@ -139,14 +139,17 @@ def test_an_environment_that_another_program_left_is_told_in_words(value, told, 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="forks")
-def test_a_helper_that_died_while_it_waited_is_replaced(monkeypatch):
+@pytest.mark.parametrize("count", [1, 3])
+def test_helpers_that_died_while_they_waited_are_replaced(count):
+    """For want of memory, several may be killed."""
     helpers = Helpers(lambda ask, number: number + 1)
     helpers.start()
     try:
-        assert helpers.job().run(1) == 2
-        (idle,) = helpers._idle
-        os.kill(idle.process, signal.SIGKILL)
-        wait_until(lambda: _is_gone(idle.process))
+        idle = [helpers._take() for _ in range(count)]
+        for helper in idle:
+            helpers._give_back(helper)
+            os.kill(helper.process, signal.SIGKILL)
+        wait_until(lambda: all(_is_gone(helper.process) for helper in idle))
         assert helpers.job().run(2) == 3
     finally:
         helpers.close()

@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from dragoman.data.batching import Batch
-from dragoman.errors import DataError
+from dragoman.errors import DataError, UsageError
 from dragoman.system import ranks as module
-from dragoman.system.ranks import ALONE, Ranks, open_ranks, unsharded
+from dragoman.system.ranks import ALONE, ProcessGroup, Ranks, open_ranks, unsharded
 from dragoman.training.executors import Executor
 from tests.training.runs import Runs, random_pairs, small_model
 
@@ -200,3 +200,22 @@ def test_an_error_of_rank_0_is_told_once(launcher: Launcher):
     children = launcher.start(2, lambda ranks: ranks.once(fail))
     assert [launcher.code(child) for child in children] == [3, 3]
     assert "no pairs" not in (launcher.folder / "1.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, "RANK is no number"),
+        ({"RANK": "x"}, "RANK is no number"),
+        ({"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "x"}, "MASTER_PORT is no number"),
+        ({"RANK": "0", "MASTER_PORT": "2", "LOCAL_RANK": "x", "MASTER_ADDR": "a"}, "LOCAL_RANK is no number"),
+        ({"RANK": "0", "MASTER_PORT": "29500"}, "MASTER_ADDR is not"),
+    ],
+)
+def test_an_environment_that_no_launcher_has_set_is_told_in_words(variables, words, monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in ({"WORLD_SIZE": "2"} | variables).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=words):
+        ProcessGroup()

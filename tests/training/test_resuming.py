@@ -416,3 +416,15 @@ def test_a_decay_that_has_begun_ends_at_a_lower_limit(runs: Runs):
     again.resume()
     assert again.train() == "15 steps"
     assert again.progress.step == 15
+
+
+def test_a_limit_that_was_lowered_can_be_raised_again(runs: Runs):
+    choices = {"schedule": "wsd", "warmup": 1, "validate_every": 100}
+    trainer, _ = runs.trainer(max_steps=20, **choices)
+    trainer.callbacks.stop_requested = lambda: trainer.progress.step == 12
+    trainer.train()
+    for steps in (15, 18):
+        again, _ = runs.trainer(max_steps=steps, **choices)
+        again.resume()
+        assert again.train() == f"{steps} steps"
+        assert again.progress.step == steps

@@ -8,7 +8,15 @@ from dragoman.data.readers.types import Numbered, Pair, PairReader, ReaderOption
 from dragoman.errors import DataError
 from dragoman.text.characters import one_line, well_formed
 from dragoman.text.labels import label_of_target
-from dragoman.text.language_codes import CODE, TEXT_IN, TWO_LETTERS, Languages, choose_languages, language_of
+from dragoman.text.language_codes import (
+    ALSO_WORDS,
+    CODE,
+    TEXT_IN,
+    TWO_LETTERS,
+    Languages,
+    choose_languages,
+    language_of,
+)
 
 Record = Mapping[str, Any]
 NAMED = [
@@ -56,8 +64,9 @@ def sides_by_name(
         if source in lower and target in lower:
             return SideFields(lower[source], lower[target])
     codes = {code: name for name in names if (code := language_of(name))}
-    if len(names) > 2 and not (languages or "id" in (wanted or ())):
-        codes.pop("id", None)  # Indonesian, or an id
+    if len(names) > 2 and not languages:
+        for code in ALSO_WORDS.difference(wanted or ()):
+            codes.pop(code, None)
     if len(codes) < 2 and (languages or wanted):
         codes = {name: name for name in names if CODE.fullmatch(name)}
     if len(codes) < 2:

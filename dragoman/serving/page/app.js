@@ -14,6 +14,12 @@ let running = null;
 let from = ""; // the language of the text that was translated last
 let to = ""; // the language that it was translated to
 let asked = ""; // that text
+let unimproved = ""; // its translation before somebody began to improve it
+
+/** Whether the translation that is shown is of the text and the languages that are chosen now. */
+function isCurrent() {
+  return text.value === asked && target.value === to && (source.value === "auto" || source.value === from);
+}
 
 function choices(select, options, chosen) {
   select.replaceChildren(...options.map(({ code, name }) => new Option(name, code, false, code === chosen)));
@@ -89,6 +95,7 @@ async function sure(signal, translation) {
 
 async function translate() {
   if (result.isContentEditable) return; // somebody is improving the translation of the text before
+  clearTimeout(timer);
   running?.abort();
   const length = [...text.value].length; // in characters, as the server counts
   const tooLong = length > settings.charLimit;
@@ -166,9 +173,9 @@ function endEditing() {
 // to, whatever is chosen by then. Escape leaves it as it was.
 async function improve() {
   if (!result.isContentEditable) {
-    const shown = result.textContent;
+    unimproved = result.textContent;
     forget();
-    result.textContent = shown;
+    result.textContent = unimproved;
     try {
       result.contentEditable = "plaintext-only";
     } catch {
@@ -187,7 +194,7 @@ async function improve() {
   } catch (error) {
     outcome = [error.message, true];
   }
-  if (text.value !== asked || target.value !== to) await translate();
+  if (!isCurrent()) await translate();
   say(...outcome);
 }
 
@@ -224,14 +231,15 @@ async function translateDocument(document_) {
 
 function swap() {
   if (result.isContentEditable) return;
-  const isCurrent = text.value === asked;
-  const before = source.value === "auto" ? isCurrent && from : source.value;
-  const back = languages.find(({ code }) => code === target.value)?.targets ?? [];
+  const isTranslated = text.value === asked;
+  const before = source.value === "auto" ? isTranslated && from : source.value;
+  const known = languages.find(({ code }) => code === target.value)?.targets ?? [];
+  const back = known.filter((code) => code !== target.value);
   if (!(before ? back.includes(before) : back.length)) return say("No model here translates in that direction.", true);
   source.value = target.value;
   showTargets();
   if (before) target.value = before;
-  if (isCurrent && result.textContent) text.value = result.textContent;
+  if (isTranslated && result.textContent) text.value = result.textContent;
   translate();
 }
 
@@ -273,7 +281,9 @@ async function start() {
   result.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !result.isContentEditable) return;
     endEditing();
-    translate();
+    result.textContent = unimproved;
+    if (isCurrent()) sure(undefined, unimproved);
+    else translate();
   });
   for (const kind of ["dragover", "dragleave", "drop"]) {
     document.addEventListener(kind, (event) => {

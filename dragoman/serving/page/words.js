@@ -98,18 +98,20 @@ async function showOthers(number, word) {
 }
 
 async function take(number, other, start) {
-  const shown = sentences;
+  const [shown, click] = [sentences, ++clicks];
   const { source, after } = shown[number];
   try {
     const told = await ask("explore", { q: source, translation: other.translation, ...languages });
-    if (sentences !== shown || at("result").isContentEditable) return;
+    if (sentences !== shown || clicks !== click || at("result").isContentEditable) return;
     at("checks").hidden = true; // they are of the words before
-    sentences[number] = { ...told.sentences[0], source, after };
+    const taken = { ...told.sentences[0], source, after };
+    // A new array: answers about the sentences before come too late.
+    sentences = shown.map((each, index) => (index === number ? taken : each));
     at("choices").hidden = true;
     draw();
     focusOn(number, start);
   } catch (error) {
-    if (sentences === shown) say(error.message, true);
+    if (sentences === shown && clicks === click) say(error.message, true);
   }
 }
 

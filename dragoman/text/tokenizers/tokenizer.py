@@ -268,7 +268,8 @@ class Tokenizer:
         """Readable tokens by id: those with a name of their own, and others when they have been asked for."""
         slots = {slot: f"<ph{number}>" for number, slot in enumerate(SLOTS, start=1)}
         symbols = {id_: slots.get(symbol, symbol) for id_, symbol in self._symbols.items()}
-        named = {id_: self.spelled(id_) for id_ in (*self.targets.values(), *self.hints.values())}
+        unread = hint_tokens.unread_ids(self._backend)
+        named = {id_: self.spelled(id_) for id_ in (*self.targets.values(), *self.hints.values(), *unread)}
         return dict(enumerate(SPECIAL_TOKENS)) | symbols | named
 
     def _bytes_of(self, id_: int) -> bytes:

@@ -27,6 +27,8 @@ def lines(*records: Any) -> str:
         ([{"id": 7, "source": "Go.", "target": "Va !"}, {"target": "Oui.", "source": "Yes."}], (None, None)),
         ([{"tgt": "Va !", "src": "Go."}, {"src": "Yes.", "tgt": "Oui.", "x": {}}], (None, None)),
         ([{"id": 1, "en-US": "Go.", "fr_FR": "Va !"}, {"fr_FR": "Oui.", "en-US": "Yes."}], ("en-US", "fr_FR")),
+        ([{"ts": "8:30", "to": "a", "en": "Go.", "fr": "Va !"}, {"en": "Yes.", "fr": "Oui."}], ("en", "fr")),
+        ([{"to": "Go.", "en": "Va !"}, {"to": "Yes.", "en": "Oui."}], ("to", "en")),
     ],
 )
 @pytest.mark.parametrize("suffix", ["", *PACK])

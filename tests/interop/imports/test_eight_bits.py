@@ -17,6 +17,7 @@ from dragoman.evaluation.eight_bits import bleu_in_eight_bits
 from dragoman.interop.imports.trial_sentences import MOST_SENTENCES, sentences_for
 from dragoman.storage.directory import ArrayDirectory, ModelArrays
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.text.labels import label
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.engine.test_transformer import arrays
 from tests.model.variants import build
@@ -95,3 +96,29 @@ def test_sentences_are_those_of_a_file_or_english_ones_for_models_from_english(t
     assert len(sentences_for(directory, file)) == MOST_SENTENCES
     with pytest.raises(DataError):
         sentences_for(directory, tmp_path / "none")
+
+
+def test_sentences_of_a_model_of_several_targets_name_theirs(monkeypatch) -> None:
+    """None of its targets is one that imported models are tried with, and the tokenizers know no languages."""
+    texts = [f"{label('en', code)}{text}" for code in ("ja", "zh") for text in SENTENCES]
+    tokenizer = Tokenizer.train(SENTENCES, vocab_size=300).with_targets(["ja", "zh"])
+    directory = replace(
+        small_directory(tokenizer, positions="sinusoidal-fairseq", **SUITABLE), directions=[("en", "ja"), ("en", "zh")]
+    )
+    given: list[list[str]] = []
+    spied: Callable = eight_bits._translations
+
+    def translations(directory: ModelDirectory, sentences: list[str], precision: str) -> list[str]:
+        given.append([*sentences])
+        assert directory.target_language is None
+        return spied(directory, sentences, precision)
+
+    monkeypatch.setattr(eight_bits, "_translations", translations)
+    assert 0 <= bleu_in_eight_bits(directory, texts) <= 100
+    assert given == [texts, texts]
+
+
+def test_an_empty_file_of_sentences_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n \n")
+    with pytest.raises(DataError, match="is empty; give a file"):
+        sentences_for(small_directory(tokenizer), tmp_path / "empty.txt")
