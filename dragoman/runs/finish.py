@@ -54,7 +54,8 @@ def seconds_to_conclude(data: PreparedData, config: RunConfig, validation_second
     calibrated = min(CALIBRATED, len(data.valid_pairs))
     varied = len(DESCRIPTIONS) * _num_varied(data, config)
     searched = (translated + varied + calibrated) * (1 + config.decoding.mbr)
-    if config.transformer(1, 1).is_pretrained:
+    sizes = [tokenizer.vocab_size for tokenizer in (data.source_tokenizer, data.target_tokenizer)]
+    if config.transformer(*sizes).is_pretrained:
         searched += 2 * min(TRIED, len(data.valid_pairs))  # by both precisions of `try_eight_bits`
     return REPORT_SECONDS + searched / validated * validation_seconds
 
