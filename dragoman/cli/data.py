@@ -50,8 +50,10 @@ def check(
     files, settings = files_and_settings("data check", words, required=False, valid=valid, test=test)
     from dragoman.config.settings import setting, spelled
     from dragoman.data.corpora import open_corpora, open_held_out
+    from dragoman.data.splitting import MIN_PAIRS
     from dragoman.data_check import by_languages
     from dragoman.data_check import check as check_data
+    from dragoman.data_check.verdict import too_few
     from dragoman.runs.plan import choose_data
 
     config = choose_data(files, recipe=recipe, settings=settings)
@@ -70,9 +72,16 @@ def check(
         for languages, (part, part_held_out) in parts.items():
             elsewhere = held_out.values() if languages else ()
             results[languages] = check_data(
-                part, held_out=part_held_out, elsewhere=elsewhere, examples=examples, progress=advance
+                part,
+                held_out=part_held_out,
+                elsewhere=elsewhere,
+                fewest=1 if languages else MIN_PAIRS,  # of several languages, all pairs are split together
+                examples=examples,
+                progress=advance,
             )
-    trainable = all(result.trainable for result in results.values())
+    num_pairs = sum(result.num_pairs for result in results.values())
+    enough = num_pairs >= MIN_PAIRS or len(held_out) == 2
+    trainable = enough and all(result.trainable for result in results.values())
     # Those of this command, after `data check`.
     train_arguments: list[Any] | None = [redacted(word) for word in _without_option("--examples", sys.argv[3:])]
     try:
@@ -88,6 +97,8 @@ def check(
         else:
             for result in results.values():
                 _show(result, quiet=context.quiet)
+            if bitext.has_labels and not enough:
+                print(too_few(num_pairs, MIN_PAIRS))
     if trainable and train_arguments and not (context.as_json or context.quiet):
         print(f"Next:  {command_line('train', *train_arguments)}")
     if not trainable:

@@ -191,7 +191,7 @@ def train(
             "--output is a folder of this machine; to keep a copy of the run at a URL, set training.mirror."
         )
     goes_on = bool(run.settings.get("finetune", {}).get("model"))
-    if size and goes_on:
+    if goes_on and (size or run.settings.get("size")):
         raise UsageError("--finetune keeps the size of its model; leave out --size.")
     if learning_curve and (resume or dry_run or monolingual or goes_on or _is_prepared_or_shared(paths)):
         raise UsageError(

@@ -59,10 +59,9 @@ class FinetuneConfig(Section):
                 "`vocabulary` is new, so the model forgets its own languages; leave out `mix` and `test`, whose pairs "
                 "are of these."
             )
-        if self.vocabulary == "new" and "embeddings" in self.freeze:
-            raise ValueError(
-                "`freeze` would keep the embeddings of a new vocabulary from being learned; leave them out."
-            )
+        if (self.vocabulary == "new" or self.add_language) and "embeddings" in self.freeze:
+            what = "a new vocabulary" if self.vocabulary == "new" else "the new language"
+            raise ValueError(f"`freeze` would keep the embeddings of {what} from being learned; leave them out.")
         if self.vocabulary == "new" and self.add_language:
             raise ValueError("`add_language` adds to a vocabulary that is kept; leave it out where that is new.")
         if len(set(self.freeze)) == 3:

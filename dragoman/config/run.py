@@ -77,6 +77,11 @@ class RunConfig(Section):
                 "training.guided_alignment aligns tokens once, but tokenizer.dropout and tokenizer.sampling_alpha "
                 "split words into others in each epoch; leave out one of the two."
             )
+        if self.training.typos and (self.tokenizer.samples or self.tokenizer.kind == "word"):
+            raise ValueError(
+                "training.typos needs tokens that spell any word, and the same ones in each epoch; leave it out, or "
+                "tokenizer.kind=word, tokenizer.dropout and tokenizer.sampling_alpha."
+            )
         if self.training.has_hints and (self.tokenizer.samples or not self.tokenizer.shared):
             raise ValueError(
                 "training.fuzzy and training.terms put words of the target behind sources: both need one vocabulary, "

@@ -139,7 +139,8 @@ class TrainingConfig(Section):
                     f"The schedule {self.schedule} reaches 0 at the end of the run and has to know it in steps: set "
                     "training.max_steps or training.max_epochs (minutes would make every run another)."
                 )
-            if self.max_steps and self.max_steps < self.warmup:
+            is_given = "warmup" in self.model_fields_set  # else it is chosen
+            if is_given and self.max_steps and self.max_steps < self.warmup:
                 raise ValueError(
                     f"training.max_steps is {self.max_steps}, so that the schedule {self.schedule} would end inside "
                     f"its training.warmup of {self.warmup} steps; shorten the warm-up."

@@ -53,7 +53,7 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
     num_general = sum(1 for _ in general)
     if not num_general:
         why = "those that finetune.test scores" if finetune.test else "near duplicates of pairs that are held out"
-        raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside {why}; give another file.")
+        raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside {why}; give other files.")
     num_train = sum(1 for _ in train)
     weight = finetune.share / (1 - finetune.share) * num_train / max(1, num_general)
 
@@ -63,7 +63,8 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
             for _ in range(copies(pair, weight)):
                 yield pair
 
-    return Mixture(Bitext(train_then_general, name=f"{parts.train.name}+{cleaned.name}"), scored)
+    name, languages = f"{parts.train.name}+{cleaned.name}", (pairs.source_language, pairs.target_language)
+    return Mixture(Bitext(train_then_general, name=name, languages=languages), scored)
 
 
 def _open(files: list[str], config: RunConfig, pairs: PairFile) -> CleanedBitext:
@@ -86,4 +87,8 @@ def _without(pairs: Bitext, held_out: list[Pair]) -> Bitext:
     hashes = {sentence_hash(source) for source, _ in held_out}
     if not hashes:
         return pairs
-    return Bitext(lambda: (pair for pair in pairs if sentence_hash(pair[0]) not in hashes), name=pairs.name)
+    return Bitext(
+        lambda: (pair for pair in pairs if sentence_hash(pair[0]) not in hashes),
+        name=pairs.name,
+        languages=(pairs.source_language, pairs.target_language),
+    )

@@ -56,6 +56,8 @@ class Counts(NamedTuple):
     """How often pairs of each corpus occur in an epoch."""
     labels: Sequence[str] = ()
     """Labels of the sources, in the order of the corpora."""
+    share: float = 1.0
+    """Share of the pairs that occur in an epoch at all, by weights below 1."""
 
     def occurrences(self, data: DataConfig) -> dict[str, float]:
         """The weights by the file of the corpus, if `data.temperature` decides on them; else an empty dict."""
@@ -116,11 +118,13 @@ class PairFile(Bitext):
         """
         share = most / max(1, self.report.weighted)
         # The second hash as a number from 0 to 1, as `text.characters.share` gives it.
-        lines = [line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < share]
+        lines = (line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < share)
+        kept = [(pair, count) for pair, count in with_counts(lines, self.counts.weights) if count]
 
         def pairs() -> Iterator[Pair]:
-            for source, target in self.repeated(lines):
-                yield without_label(source), target
+            for (source, target), count in kept:
+                for _ in range(count):
+                    yield without_label(source), target
 
         return Bitext(pairs, name=self.name)
 
@@ -158,7 +162,9 @@ def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path, journal
         if config.data.temperature:
             weights = weights_at_temperature(config.data.temperature, report.sizes, weights)
             report = replace(report, weighted=round(sum(map(mul, report.sizes, weights))))
-        counts = Counts(sum(report.sizes), progress.tokens, progress.distinct, weights, progress.labels)
+        occurring = sum(size * min(1, weight) for size, weight in zip(report.sizes, weights, strict=True))
+        share = occurring / max(1, sum(report.sizes))
+        counts = Counts(sum(report.sizes), progress.tokens, progress.distinct, weights, progress.labels, share)
         written = PairFile(file, bitext, report, counts)
         weakref.finalize(written, opened.pop_all().close)
     return written

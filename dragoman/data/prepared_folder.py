@@ -87,9 +87,14 @@ class PreparedFolder:
         settings = given.model_dump(mode="json", include={"data", "tokenizer"}, exclude_unset=True)
         complete = prepared.model_dump(mode="json")
         for section, values in without_secrets(settings).items():
-            typed = origin["settings"].get(section, {})
+            known = complete[section] | origin["settings"].get(section, {})
             for key, value in values.items():
-                if value != typed.get(key, complete[section][key]):
+                if isinstance(value, dict) and isinstance(known[key], dict):  # such as data.cleaning
+                    inner = complete[section][key] | known[key]
+                    different = next((name for name in value if value[name] != inner[name]), None)
+                    if different:
+                        return f"{section}.{key}.{different}"
+                elif value != known[key]:
                     return f"{section}.{key}"
         if given.positions not in (None, origin["positions"]):
             return "model.max_positions"

@@ -17,7 +17,7 @@ from dragoman.data.batching import Sentences, Store
 from dragoman.data.joining import JoinedSentences
 from dragoman.text.scripts import WORD, is_unspaced
 from dragoman.text.tokenizers.tokenizer import Tokenizer
-from dragoman.text.word_forms import FEWEST_COMMON, are_forms
+from dragoman.text.word_forms import FEWEST_COMMON, are_forms, beginnings_of_forms, own_beginning
 
 MOST_COUNTED = 200_000
 """Most targets whose words are counted."""
@@ -38,7 +38,7 @@ class WordForms:
         self._most = FREQUENT * max(1, self.counts.total())
         self._alike: dict[str, list[str]] = defaultdict(list)
         for word in self.counts:
-            self._alike[word[:FEWEST_COMMON].casefold()].append(word)
+            self._alike[own_beginning(word)].append(word)
         self._known: dict[str, list[str]] = {}
 
     def is_term(self, word: str) -> bool:
@@ -53,7 +53,7 @@ class WordForms:
     def known(self, word: str) -> list[str]:
         """The forms of a word that occur, the word itself among them."""
         if word not in self._known:
-            alike = self._alike.get(word[:FEWEST_COMMON].casefold(), ())
+            alike = (form for beginning in beginnings_of_forms(word) for form in self._alike.get(beginning, ()))
             self._known[word] = [form for form in alike if are_forms(form, word)]
         return self._known[word]
 

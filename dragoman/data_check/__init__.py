@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from dragoman.data.bitext import Bitext, CleanedBitext, Corpus
+from dragoman.data.splitting import MIN_PAIRS
 from dragoman.data_check.alignment import AlignmentCheck
 from dragoman.data_check.apart import by_languages
 from dragoman.data_check.damage import DamageCheck
@@ -25,15 +26,16 @@ def check(
     *,
     held_out: dict[Part, Bitext] | None = None,
     elsewhere: Iterable[Bitext] = (),
+    fewest: int = MIN_PAIRS,
     examples: int = 0,
     progress: Callable[[int], None] = lambda _: None,
 ) -> CheckResult:
     """Look through the corpora of `train` and the held-out parts `valid` and `test`, as far as they are given.
 
     Sources that are held out `elsewhere`, for other languages, are not trained on either. Each part gives so many
-    `examples`, drawn at random. `progress` is called with the number of pairs read since the last call. The pairs of
-    `train` are read once more if parts are held out. Memory grows by 32 bytes a pair. Raises `DataError` if a file
-    cannot be read.
+    `examples`, drawn at random. `progress` is called with the number of pairs read since the last call. The pairs
+    of `train` are read once more if parts are held out. `fewest` are needed to split some off. Memory grows by 32
+    bytes a pair. Raises `DataError` if a file cannot be read.
     """
     parts: list[PartResult] = []
     findings: list[Finding] = []
@@ -77,8 +79,9 @@ def check(
     findings = sorted(_first_causes(findings), key=lambda finding: finding.severity != "problem")
     num_pairs = remaining(repeats, source_hashes(elsewhere))  # completes the counts of what `train` leaves out
     words = parts[0].source.words.mean
-    trainable, sentences = verdict(num_pairs, findings, words=words, split_off=len(parts) < 3)
-    return CheckResult(parts, findings, trainable, [*account(parts[0]), *sentences])
+    needed = fewest if len(parts) < 3 else 1
+    trainable, sentences = verdict(num_pairs, findings, words=words, needed=needed)
+    return CheckResult(parts, findings, trainable, [*account(parts[0]), *sentences], num_pairs)
 
 
 def _first_causes(findings: list[Finding]) -> list[Finding]:

@@ -215,6 +215,8 @@ class CheckResult:
     trainable: bool
     verdict: list[str]
     """Sentences: whether there are enough pairs, what quality to expect, what to do next."""
+    num_pairs: int
+    """Number of different pairs to train on."""
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result as it is written in JSON."""

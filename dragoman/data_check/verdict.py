@@ -3,7 +3,6 @@
 from functools import cache
 from typing import NamedTuple
 
-from dragoman.data.splitting import MIN_PAIRS
 from dragoman.data_check.result import Finding, PartResult, read_table
 from dragoman.text.characters import folded
 
@@ -57,18 +56,22 @@ def account(train: PartResult) -> list[str]:
     return [f"`train` leaves out {train.dropped.total():,} of {train.entries:,} pairs ({reasons})."]
 
 
-def verdict(num_pairs: int, findings: list[Finding], *, words: float, split_off: bool) -> tuple[bool, list[str]]:
+def too_few(num_pairs: int, needed: int) -> str:
+    """The sentence on fewer pairs than are needed."""
+    return (
+        f"Cannot be trained on: {num_pairs:,} different pairs are left; at least {needed} are needed, and tens of "
+        "thousands for a translator."
+    )
+
+
+def verdict(num_pairs: int, findings: list[Finding], *, words: float, needed: int) -> tuple[bool, list[str]]:
     """Whether training is possible, and sentences that say so and what to expect.
 
-    `num_pairs` counts different pairs that are in no other part, and `words` is the mean length of their sources. With
-    `split_off`, validation or test pairs must be split off from these pairs.
+    `num_pairs` counts different pairs that are in no other part, of which so many are `needed`, and `words` is the mean
+    length of their sources.
     """
-    needed = MIN_PAIRS if split_off else 1
     if num_pairs < needed:
-        return False, [
-            f"Cannot be trained on: {num_pairs:,} different pairs are left; at least {needed} are needed, and tens of "
-            "thousands for a translator."
-        ]
+        return False, [too_few(num_pairs, needed)]
     sentences = expectation(num_pairs, words=words)
     problems = sum(finding.severity == "problem" for finding in findings)
     if problems:

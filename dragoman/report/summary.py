@@ -83,6 +83,8 @@ class RunSummary:
         untrained = "none of their source sentences was trained on"
         if self.config.data.split == "groups":
             untrained += ", and no pair that is nearly the same"
+        if self.config.finetune.model:
+            untrained += ", but for what the model that it goes on from was trained on"
         remark = ", ".join(by_source) or untrained
         return f"{self.pairs['test']:,} pairs held out {unit}: {remark}"
 

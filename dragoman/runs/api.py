@@ -93,7 +93,7 @@ def train(
     """
     if size and recipe:
         raise UsageError("`size` and `recipe` both choose the settings; give one of them.")
-    if size and "finetune" in settings:
+    if size and settings.get("finetune"):
         raise UsageError("`finetune` keeps the size of its model; leave out `size`.")
     started, path = time.monotonic(), Path(output)
     directory, listener = RunDirectory(path), listener or default_listener()

@@ -14,6 +14,7 @@ from typing import Any
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import setting
+from dragoman.config.training import ENDING
 from dragoman.model.config import PRESETS, Size, TransformerConfig
 
 FEWEST, FEW, MANY = 3_000, 200_000, 2_000_000
@@ -272,9 +273,11 @@ def _sees_pairs_seldom(situation: Situation) -> bool:
 
 
 def _warmup(situation: Situation) -> int:
-    if _uses_muon(situation) or situation.config.finetune.lora:
-        return 100
-    return 300 * max(1, situation.width // 128)
+    is_quick = _uses_muon(situation) or situation.config.finetune.lora
+    usual = 100 if is_quick else 300 * max(1, situation.width // 128)
+    if situation.config.training.schedule in ENDING:  # whose end must not come sooner
+        return max(1, min(usual, int(situation.steps / 4)))
+    return usual
 
 
 def _uses_muon(situation: Situation) -> bool:

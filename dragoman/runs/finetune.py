@@ -8,7 +8,7 @@ from dragoman.config.data import TokenizerConfig
 from dragoman.config.decoding import DecodingConfig
 from dragoman.config.run import RunConfig
 from dragoman.config.training import FUZZY, TERMS, TrainingConfig
-from dragoman.errors import UsageError
+from dragoman.errors import UsageError, shown
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 from dragoman.text.labels import languages_in, name_of
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
@@ -43,9 +43,20 @@ def adopt_base_model(config: RunConfig) -> None:
         kept, remedy = ("shared", "placeholders", "symbols"), "leave it out, or set finetune.vocabulary=new"
         refuse_new_tokenizers(config.tokenizer, path, kept=kept, remedy=remedy)
         source, target = (base_config[key] for key in TOKENIZERS)
-        config.tokenizer.shared = source == target
+        tokenizer = load_tokenizer(path / source)
+        kept_settings = {
+            "shared": source == target,
+            "placeholders": tokenizer.placeholders,
+            "symbols": list(tokenizer.symbols),
+        }
     else:
-        config.tokenizer.shared = architecture.share_embeddings
+        kept_settings = {"shared": architecture.share_embeddings}
+    chosen = TokenizerConfig(kind=config.tokenizer.kind)
+    for name, value in kept_settings.items():
+        given = getattr(config.tokenizer, name)
+        if given not in (value, getattr(chosen, name)):  # so somebody has set it
+            raise UsageError(f"tokenizer.{name} is {shown(value)} in {path}, whose weights need it so; leave it out.")
+        setattr(config.tokenizer, name, value)
     if config.finetune.adapts:
         known = load_tokenizer(path / base_config[TOKENIZERS[0]]).hints
         _teach_known_hints(known, config.training)

@@ -14,6 +14,7 @@ from dragoman.decoding.translator import Translator
 from dragoman.evaluation.calibration import FEWEST, calibrate
 from dragoman.evaluation.eight_bits import bleu_in_eight_bits
 from dragoman.evaluation.evaluate import Evaluation, evaluate_pairs, load_models
+from dragoman.evaluation.overlap import with_overlap
 from dragoman.evaluation.remarks import Training, with_remarks
 from dragoman.evaluation.scores import as_numbers, scores_of_parts
 from dragoman.metrics import MAIN
@@ -95,6 +96,14 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
         evaluation = replace(
             evaluation, finetuning={name: as_numbers(scored.scores) for name, scored in compared.items()}
         )
+    if config.finetune.model:
+        evaluation = with_overlap(
+            evaluation,
+            read_sketch(directory.base),
+            data.test_pairs,
+            model=config.finetune.model,
+            target=data.about.target_language,
+        )
     parts = partial(
         scores_of_parts,
         evaluation.translations,
@@ -111,7 +120,9 @@ def score_kept(directory: RunDirectory, config: RunConfig, data: PreparedData, l
     evaluation = with_remarks(
         evaluation, data.test_pairs, _sketch(directory, config, data), languages, _training(events, data)
     )
-    return replace(evaluation, outlook=outlook(events, data.about.train_pairs, evaluation.scores[MAIN.name].value))
+    is_new = not config.finetune.model and not directory.synthetic.exists()
+    score_of_run = evaluation.scores[MAIN.name].value
+    return replace(evaluation, outlook=outlook(events, data.about.train_pairs, score_of_run, is_new=is_new))
 
 
 def _training(events: Sequence[dict[str, Any]], data: PreparedData) -> Training:

@@ -17,7 +17,9 @@ from dragoman.system.seals import write_sealed
 
 
 def refuse_without_parts(config: RunConfig) -> None:
-    """Raise `UsageError` for pairs of which no share can be trained on."""
+    """Raise `UsageError` for pairs of which no share can be trained on, and for a model that knows others."""
+    if config.finetune.model:
+        raise UsageError("--learning-curve trains new models; leave out finetune.model.")
     if config.data.temperature or any(corpus.weight > 1 for corpus in config.data.corpora):
         raise UsageError(
             "--learning-curve trains on shares of the pairs, but data.temperature or a weight above 1 says how often "
@@ -48,7 +50,12 @@ def train_on_parts(
             limits["max_minutes"] = share * config.training.max_minutes
         if config.training.max_steps:
             limits["max_steps"] = math.ceil(share * config.training.max_steps)
-        changes: Settings = {"data": {"share": share * config.data.share}, "training": limits}
+        changes: Settings = {
+            "size": config.size,
+            "data": {"share": share * config.data.share},
+            "tokenizer": {"vocab_size": config.tokenizer.vocab_size},
+            "training": limits,
+        }
         listener.note(f"Training on {100 * share:.0f} % of the pairs, into {part}.")
         part_config, pairs = plan_run(list(paths), recipe=recipe, settings=merged(settings, changes), near=path)
         evaluation = start_run(pairs, part_config, part, listener=listener)

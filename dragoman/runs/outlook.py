@@ -177,8 +177,11 @@ def curve_sentence(points: Sequence[CurvePoint]) -> str:
     )
 
 
-def outlook(events: Sequence[dict[str, Any]], pairs: int, score: float) -> list[str]:
-    """Sentences on what would help a run with a main score: more minutes, and more pairs. Empty if nothing tells."""
+def outlook(events: Sequence[dict[str, Any]], pairs: int, score: float, *, is_new: bool = True) -> list[str]:
+    """Sentences on what would help a run with a main score: more minutes, and more pairs. Empty if nothing tells.
+
+    Of a model that `is_new`, and goes on from no other, a learning curve can be made.
+    """
     sentences = []
     gain = gain_of_minutes(events)
     if gain:
@@ -193,7 +196,7 @@ def outlook(events: Sequence[dict[str, Any]], pairs: int, score: float) -> list[
     if usual and score <= HIGHEST_MEASURED:
         sentences.append(
             f"Twice the pairs, of the same kind, would bring some {usual:.0f} {MAIN.label} if it is as with the "
-            "captions of Multi30k; --learning-curve measures it with yours."
+            f"captions of Multi30k{'; --learning-curve measures it with yours' if is_new else ''}."
         )
     return sentences
 

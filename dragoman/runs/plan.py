@@ -105,6 +105,11 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
             if known_directions and config.finetune.new_language:
                 code, _ = config.finetune.new_language
                 known_directions += [(source, plain_code(code)) for source, _ in known_directions]
+    if config.data.holds_out_all and config.data.split != "sentence":
+        raise UsageError(
+            f"data.split={config.data.split} says how pairs are split off, but validation and test pairs are given; "
+            "leave it out."
+        )
     bitext = open_corpora(config.data, labelled=bool(known_directions))
     held_out_parts = open_held_out(config.data, bitext.languages, labelled=bitext.has_labels)
     languages_were_open = not bitext.languages and not bitext.has_labels
@@ -134,7 +139,7 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     if config.finetune.model and config.finetune.adapts:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
-    _choose(config, pairs.counts.pairs, pairs.counts.tokens)
+    _choose(config, round(pairs.counts.share * pairs.counts.pairs), pairs.counts.share * pairs.counts.tokens)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
     if languages_were_open:
         config.chosen.append(describe_languages(config.data.languages))

@@ -18,7 +18,7 @@ from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
 from dragoman.data.pair_file import PairFile
-from dragoman.data.preparation import TOKENIZER_PAIRS, PreparedData, prepare, relate_pairs
+from dragoman.data.preparation import TOKENIZER_PAIRS, PreparedData, prepare, relate_pairs, split_off
 from dragoman.data.prepared_folder import STATES, PreparedFolder, changed_files, file_states
 from dragoman.data_check import training_warnings
 from dragoman.errors import DataError, Interrupted, ResourceError, command_line, reason_of
@@ -177,17 +177,18 @@ def _prepare_data(
 ) -> None:
     """Fill the folder `run/data`, from pairs or from a folder in which they are prepared already."""
     base_tools = None
-    if config.finetune.model:
-        texts = _texts_of_new_language(pairs, config) if isinstance(pairs, PairFile) else ()
-        base_tools = _copy_base_model(Path(config.finetune.model), config, directory, texts)
     with listener.status("Splitting, training the tokenizer, writing token ids") as tell:
+        if isinstance(pairs, PairFile):
+            pairs = best_pairs(pairs, config, near=directory.data, tell=tell)
+        if config.finetune.model:
+            texts = _texts_of_new_language(pairs, config) if isinstance(pairs, PairFile) else ()
+            base_tools = _copy_base_model(Path(config.finetune.model), config, directory, texts)
         if isinstance(pairs, PreparedFolder):
             pairs.check()
             pairs.place(directory.data)
             if relate_pairs(directory.data, config, tell):
                 seal(directory.data)
         else:
-            pairs = best_pairs(pairs, config, near=directory.data, tell=tell)
             prepare(pairs, config, directory.data, kept=base_tools)
             pairs.close()
             write_file(directory.data / STATES, json.dumps(file_states(config)).encode())
@@ -195,11 +196,13 @@ def _prepare_data(
 
 
 def _texts_of_new_language(pairs: PairFile, config: RunConfig) -> Iterable[str]:
-    """Sentences of the language that is added to the base model; none if none is."""
+    """Sentences of the training pairs in the language that is added to the base model; none if none is."""
     if not config.finetune.new_language:
         return
     code, _ = config.finetune.new_language
-    for source, target in pairs.sample(TOKENIZER_PAIRS):
+    train = split_off(pairs, config).train
+    assert isinstance(train, PairFile)
+    for source, target in train.sample(TOKENIZER_PAIRS):
         label, text = cut_label(source)
         languages = languages_in(label) if label else pairs.languages or (None, None)
         for language, sentence in zip(languages, (text, target), strict=True):
@@ -255,6 +258,7 @@ def _choose_training(config: RunConfig, directory: RunDirectory, context: RunCon
     base = ModelDirectory.load(directory.base).model.config if config.finetune.model else None
     lines_before = len(config.chosen)
     choose_training(config, run_resources, base)
+    RunConfig.validate(config.model_dump(mode="json"))  # before it is written: what was chosen fits what was given
     for line in config.chosen[lines_before:]:
         context.listener.note(line)
 

@@ -25,7 +25,7 @@ JOINED, MOST_JOINED = "joined", 4
 """Name of the variant with several pairs in one line, and the most of them."""
 _WORD = re.compile(r"[^\W\d_]+")
 _APOSTROPHED = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_FINAL_MARK = re.compile(r"\s*[.!?。！？।…]+$")
+_FINAL_MARK = re.compile(r"(?<!\s)\s*[.!?。！？।…]+$")
 _QUESTION_MARKS = "?？"
 _MARKS = {"'": "’", " - ": " – ", "...": "…"}
 

@@ -4,6 +4,7 @@ Forms that begin otherwise, such as "go" and "went", are taken for different wor
 that are often different count as different: a term that is not seen is put in, one that is not there is missed.
 """
 
+import math
 import unicodedata
 from itertools import takewhile
 
@@ -33,7 +34,7 @@ def are_forms(one: str, other: str) -> bool:
         return _same_but_for_the_last_letter(one, other) or (one[:1].isupper() and other[:1].isupper())
     longest = max(len(bare), len(other_bare))
     common = sum(1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(bare, other_bare, strict=False)))
-    if common < max(FEWEST_COMMON, LEAST_COMMON * longest):
+    if common < _least_common(longest):
         return False
     if common > FEWEST_COMMON and bare[common - 1] in VOWELS:
         common -= 1
@@ -41,6 +42,24 @@ def are_forms(one: str, other: str) -> bool:
     if not all(endings) or all(ending[0] in VOWELS for ending in endings):
         return True
     return longest > SHORT and max(map(len, endings)) <= LONGEST_ENDING
+
+
+def own_beginning(word: str) -> str:
+    """The beginning of a word that all its forms have which are not longer."""
+    bare = _bare(word)
+    return bare[: _least_common(len(bare))]
+
+
+def beginnings_of_forms(word: str) -> list[str]:
+    """What `own_beginning` may be of a form of this word: so these can be looked up, instead of comparing all words."""
+    bare = _bare(word)
+    least = _least_common(_least_common(len(bare)))
+    return [bare[:length] for length in range(min(least, len(bare)), len(bare) + 1)]
+
+
+def _least_common(length: int) -> int:
+    """Letters that forms have in common at least, of which the longer one has so many."""
+    return math.ceil(max(FEWEST_COMMON, LEAST_COMMON * length))
 
 
 def _same_but_for_the_last_letter(one: str, other: str) -> bool:

@@ -284,3 +284,15 @@ def test_test_pairs_of_several_corpora_have_no_command(dragoman, files):
     assert "The test pairs are of 2 corpora; to train on" in err
     assert "Next:" not in out
     assert (files / "clean.tsv").is_file()
+
+
+def test_a_language_with_few_pairs_beside_others_is_trainable(dragoman, tmp_path):
+    rows = [(f"the house {n}", f"la maison {n}", "fr") for n in range(40)] + [("a", "ein", "de"), ("b", "bee", "de")]
+    (tmp_path / "a.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    code, out, err = dragoman("data", "check", tmp_path / "a.tsv", "data.language_column=3", "data.languages=[en,fr]")
+    assert (code, err) == (0, "")
+    assert "Cannot be trained on" not in out
+    (tmp_path / "a.tsv").write_text("".join("\t".join(row) + "\n" for row in rows[-6:]))
+    code, out, _ = dragoman("data", "check", tmp_path / "a.tsv", "data.language_column=3", "data.languages=[en,fr]")
+    assert code == 3
+    assert "Cannot be trained on: 6 different pairs are left; at least 10 are needed" in out

@@ -275,5 +275,5 @@ def test_general_pairs_that_are_all_scored_leave_none_to_mix_in(tmp_path: Path) 
     settings = ["data.languages=[en,fr]", "finetune.model=base", f"finetune.mix=[{file}]", f"finetune.test=[{file}]"]
     written, config = planned(tmp_path, GRAMMAR[100:140], "data.held_out=[2,2]", *settings)
     written.source_language, written.target_language = "en", "fr"
-    with pytest.raises(DataError, match=r"beside those that finetune\.test scores; give other files"):
+    with pytest.raises(DataError, match=r"beside those that finetune\.test scores; give other files\."):
         mix_in(split_off(written, config), config, written)

@@ -32,7 +32,7 @@ def test_figures_are_those_of_the_page():
     ],
 )
 def test_what_to_expect_follows_from_the_number_of_different_pairs(pairs, words):
-    trainable, sentences = verdict(pairs, [], words=12.0, split_off=True)
+    trainable, sentences = verdict(pairs, [], words=12.0, needed=10)
     assert trainable
     assert f"{pairs:,} different pairs" in sentences[0]
     assert words in sentences[0]
@@ -41,7 +41,7 @@ def test_what_to_expect_follows_from_the_number_of_different_pairs(pairs, words)
 
 @pytest.mark.parametrize("pairs", [10, 999])
 def test_too_few_pairs_for_a_translator_are_never_called_fit(pairs):
-    trainable, sentences = verdict(pairs, [], words=12.0, split_off=True)
+    trainable, sentences = verdict(pairs, [], words=12.0, needed=10)
     assert trainable  # the commands can be tried out
     assert f"{pairs} different pairs are too few for a translator" in sentences[0]
     assert sentences[-1] == "Train on it only to try the commands out."
@@ -63,7 +63,7 @@ def test_fewer_pairs_than_those_measured_are_said_to_give_less():
     ("pairs", "held_out", "trainable"), [(9, False, False), (10, False, True), (1, True, True), (0, True, False)]
 )
 def test_too_few_pairs_cannot_be_trained_on(pairs, held_out, trainable):
-    is_trainable, sentences = verdict(pairs, [], words=12.0, split_off=not held_out)
+    is_trainable, sentences = verdict(pairs, [], words=12.0, needed=1 if held_out else 10)
     assert is_trainable == trainable
     assert ("Cannot" in sentences[0]) == (not trainable)
 
@@ -72,9 +72,9 @@ def test_problems_come_first_and_notes_do_not_count():
     def finding(severity: str) -> Finding:
         return Finding("x", severity, "pairs", 1, [], 10, "do")
 
-    assert "the 2 problems" in verdict(50_000, [finding("problem")] * 2, words=12.0, split_off=True)[1][-1]
-    assert "the problem above" in verdict(50_000, [finding("problem")], words=12.0, split_off=True)[1][-1]
-    assert "Nothing speaks against" in verdict(50_000, [finding("note")], words=12.0, split_off=True)[1][-1]
+    assert "the 2 problems" in verdict(50_000, [finding("problem")] * 2, words=12.0, needed=10)[1][-1]
+    assert "the problem above" in verdict(50_000, [finding("problem")], words=12.0, needed=10)[1][-1]
+    assert "Nothing speaks against" in verdict(50_000, [finding("note")], words=12.0, needed=10)[1][-1]
 
 
 def test_training_is_warned_of_few_pairs_and_of_a_test_that_leaks():

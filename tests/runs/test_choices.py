@@ -105,6 +105,8 @@ def test_what_contradicts_a_guided_head_is_refused():
         (["training.guided_alignment=0.1", "training.joined=0.1"], "than those that were aligned"),
         (["model.guided_head=true"], "needs training.guided_alignment"),
         (["model.aligned_token=read"], "`aligned_token` needs training.guided_alignment"),
+        (["training.typos=0.1", "tokenizer.dropout=0.1"], "needs tokens that spell any word"),
+        (["training.typos=0.1", "tokenizer.kind=word"], "needs tokens that spell any word"),
     ):
         with pytest.raises(UsageError, match=words):
             load_config({}, parse_settings(settings))
@@ -223,3 +225,13 @@ def test_each_decision_fills_in_a_setting_and_names_what_it_rests_on(decision):
 
 def test_every_schedule_is_said_in_words():
     assert set(SCHEDULE_WORDS) == set(get_args(TrainingConfig.model_fields["schedule"].annotation))
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("limit", ["training.max_steps=50", "training.max_epochs=1"])
+def test_a_schedule_that_ends_has_warmed_up_before(schedule, optimizer, limit):
+    settings = [f"training.schedule={schedule}", f"training.optimizer={optimizer}", limit]
+    training = chosen(settings, pairs=1_500, minutes=None).training
+    steps = training.max_steps or training.max_epochs * 1_500 * PAIR / 2 / training.max_tokens
+    assert 1 <= training.warmup <= max(1, steps / 3)

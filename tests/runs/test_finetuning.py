@@ -209,6 +209,9 @@ def test_general_pairs_have_their_share_and_are_scored(base, tmp_path):
         (["tokenizer.vocab_size=300"], "tokenizer.vocab_size is for new tokenizers"),
         (["finetune.freeze=[embeddings,encoder,decoder]"], "leaves nothing to train"),
         (["finetune.share=0.5"], "`finetune.share` is that of general pairs, and there are none"),
+        (["tokenizer.symbols=[<vip>]"], r"tokenizer.symbols is \[\] in"),
+        (["tokenizer.placeholders=false"], "tokenizer.placeholders is true in"),
+        (["tokenizer.shared=false"], "tokenizer.shared is true in"),
     ],
 )
 def test_settings_that_contradict_the_model(base, tmp_path, settings, words):

@@ -1,6 +1,7 @@
 """A trained model that learns a language which it did not know."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.runs.new_language import with_language
 from dragoman.storage.model_directory import ModelDirectory
+from dragoman.storage.run_directory import RunDirectory
 from dragoman.text.language_codes import plain_code
 from dragoman.text.tokenizers.pretrained import load_tokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -113,6 +115,8 @@ def test_models_without_tokens_of_languages_and_known_languages_are_refused(m2m:
         RunConfig.validate({"finetune": {"add_language": "gn"}})
     with pytest.raises(UsageError, match="add_language"):
         RunConfig.validate({"finetune": {"model": "base", "add_language": "gn:es"}})
+    with pytest.raises(UsageError, match="embeddings of the new language"):
+        RunConfig.validate({"finetune": {"model": "base", "add_language": "gn", "freeze": ["embeddings"]}})
     for mistake in ("", "gn:like=", "g n"):
         with pytest.raises(UsageError, match="give a code, such as gn"):
             RunConfig.validate({"finetune": {"model": "base", "add_language": mistake}})
@@ -120,7 +124,16 @@ def test_models_without_tokens_of_languages_and_known_languages_are_refused(m2m:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lora", [0, 2])
-def test_fine_tuning_teaches_the_new_language(m2m: Path, tmp_path: Path, lora: int) -> None:
+def test_fine_tuning_teaches_the_new_language(
+    m2m: Path, tmp_path: Path, lora: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned_from: list[str] = []
+
+    def spied(*arguments: Any, texts: Iterable[str]) -> ModelDirectory:
+        learned_from.extend(texts)
+        return with_language(*arguments, texts=learned_from)
+
+    monkeypatch.setattr("dragoman.runs.train.with_language", spied)
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{source}\t{target}\n" for source, target in generate(60)), encoding="utf-8")
     settings = [
@@ -138,6 +151,9 @@ def test_fine_tuning_teaches_the_new_language(m2m: Path, tmp_path: Path, lora: i
     assert grown.source_tokenizer.vocab_size == base.source_tokenizer.vocab_size + 1 + len(joined)
     before, after = dict(grown.model.named_parameters()), dict(kept.model.named_parameters())
     moved = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
+    held_out = [text for part in ("valid", "test") for _, text in RunDirectory(tmp_path / "run").pairs(part)]
+    assert learned_from
+    assert not {*held_out} & {*learned_from}
     assert OF_SOURCES in moved
     assert all(after[name].dim() == 2 for name in moved) or not lora
     with Translator.load(tmp_path / "run") as translator:

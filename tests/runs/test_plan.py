@@ -216,3 +216,21 @@ def test_a_temperature_without_corpora_is_refused(tmp_path):
     data = load_config({}, {"data": {"source": str(tmp_path / "a.tsv"), "temperature": 2.0}}).data
     with pytest.raises(UsageError, match=r"several `data\.corpora`"):
         open_corpora(data)
+
+
+def test_how_pairs_are_split_off_is_refused_where_none_are(tmp_path):
+    pairs = write_pairs(tmp_path / "a.tsv", [(f"a {n}", f"b {n}") for n in range(30)])
+    files = {"valid": [str(pairs)], "test": [str(pairs)], "split": "groups"}
+    with pytest.raises(UsageError, match=r"data\.split=groups says how pairs are split off, but validation and test"):
+        plan_run([str(pairs)], recipe=None, settings={"data": files})
+
+
+def test_a_share_of_the_pairs_has_the_vocabulary_of_few(tmp_path):
+    pairs = write_pairs(tmp_path / "a.tsv", generate(4_000))
+    sizes = []
+    for share in (1.0, 0.5):
+        config, planned = plan_run([str(pairs)], recipe=None, settings={"data": {"share": share}})
+        sizes.append(config.tokenizer.vocab_size)
+        sample = list(planned.sample(100))
+        assert 50 < len(sample) < 200
+    assert sizes == [8_000, 2_000]

@@ -210,6 +210,7 @@ def test_small_corpora_are_repeated_by_temperature_in_a_run_from_pairs_and_from_
     [
         (["data.max_length=100"], "was prepared with another `data.max_length`; leave it out"),
         (["tokenizer.kind=word"], "another `tokenizer.kind`"),
+        (["data.cleaning.max_ratio=5"], "another `data.cleaning.max_ratio`"),
         (["model.positions=learned", "model.max_positions=400"], "another `model.max_positions`"),
         (["finetune.model=runs/x"], "--finetune prepares pairs as its model needs them"),
     ],

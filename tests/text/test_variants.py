@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.text.labels import label
 from dragoman.text.variants import (
+    _FINAL_MARK,
     DESCRIPTIONS,
     JOINED,
     NEIGHBOURS,
@@ -133,3 +134,9 @@ def test_labels_stay_where_they_are_and_only_sources_of_one_label_are_joined() -
     assert JOINED not in variants
     (joined,) = (variant for variant in varied(pairs[:1] * 4) if variant.name == JOINED)
     assert joined.pairs[0][0].count(label(None, "fr")) == 1
+
+
+def test_final_marks_are_found_in_time_that_grows_with_the_text():
+    """Checked by what is tried: each run of spaces from its first one alone."""
+    assert _FINAL_MARK.sub("", "Wait  for it  ...") == "Wait  for it"
+    assert _FINAL_MARK.sub("", " \t" * 60_000 + "x") == " \t" * 60_000 + "x"

@@ -1,8 +1,10 @@
 """Forms of words by their spelling."""
 
+import random
+
 import pytest
 
-from dragoman.text.word_forms import are_forms, count_forms
+from dragoman.text.word_forms import are_forms, beginnings_of_forms, count_forms, own_beginning
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,12 @@ def test_terms_are_counted_in_any_form_without_overlap() -> None:
     assert count_forms("C++", "In C oder in c") == 0  # which would be another word
     assert count_forms("E-Mail", "zwei E-Mails") == 1
     assert count_forms("école d'été", "les écoles d'été") == 1
+
+
+def test_the_beginnings_of_a_word_find_all_its_forms():
+    rng = random.Random(3)
+    words = ["".join(rng.choices("abé", k=rng.randint(1, 9))) for _ in range(600)]
+    for word in words[:60]:
+        beginnings = {*beginnings_of_forms(word)}
+        for other in words:
+            assert not are_forms(word, other) or own_beginning(other) in beginnings, (word, other)

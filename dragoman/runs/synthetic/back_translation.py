@@ -13,9 +13,10 @@ from pathlib import Path
 
 from dragoman.config.data import DataConfig
 from dragoman.config.settings import Settings, merged
+from dragoman.data.bitext import Bitext
 from dragoman.data.preparation import TOKENIZER_PAIRS
 from dragoman.data.readers.types import Pair
-from dragoman.data.splitting import smallest
+from dragoman.data.splitting import smallest, without_twins
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.formats.text_files import open_input, read_lines
@@ -59,7 +60,10 @@ def back_translate(context: SyntheticRunContext, real: RealPairs) -> SyntheticPa
     reverse = _reverse_model(context, real, minutes)
     if not are_made(tagged):
         _translate(context, real, pieces, reverse, minutes)
-        write_pairs(tagged, _tagged_pairs(pieces, real))
+        made = Bitext(lambda: _tagged_pairs(pieces, real), name=tagged.name)
+        if config.data.split == "groups":
+            made = without_twins(made, list(real.held_out()))
+        write_pairs(tagged, made)
     count = sum(1 for _ in read_pairs(tagged))
     if not count:
         raise DataError("No sentence of --monolingual is left that has a translation; give others.")
@@ -135,11 +139,12 @@ def _reverse_model(context: SyntheticRunContext, real: RealPairs, minutes: float
     """Path of the reverse model: the one that is given, or one trained on the real pairs, from target to source."""
     if given := context.request.options["reverse"]:
         return Path(given)
-    # Files that the user names for a vocabulary have the sides of the run itself.
-    settings = merged(real.settings({real.train: 1.0}, reverse=True), {"tokenizer": {"pairs": []}})
+    # Files that the user names for a vocabulary have the sides of the run itself; so have searches and hints.
+    of_run: Settings = {"tokenizer": {"pairs": []}, "training": {"fuzzy": 0, "terms": 0}}
+    settings = merged(real.settings({real.train: 1.0}, reverse=True), of_run)
     if minutes:
         settings = merged(settings, {"training": {"max_minutes": REVERSE_SHARE * minutes}})
-    return context.train("reverse", settings, started=context.started).path
+    return context.train("reverse", settings, started=context.started, without=("decoding",)).path
 
 
 def _translate(

@@ -1,6 +1,6 @@
 """Context and result of the functions that make pairs. They may train models on the way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,26 +28,31 @@ class SyntheticRunContext(NamedTuple):
     changed: Settings
     """Settings of the command that goes on with the run; `request` includes them."""
 
-    def train(self, name: str, settings: Settings, *, started: float) -> RunDirectory:
+    def train(self, name: str, settings: Settings, *, started: float, without: Collection[str] = ()) -> RunDirectory:
         """Train the model `name` in the folder, with the recipe and settings of the request, changed by `settings`.
 
-        A training that was interrupted goes on, with what is changed now; a finished one stays. There is no mirror:
-        that is for the run itself.
+        The request's sections in `without` are left out. A training that was interrupted goes on, with what is
+        changed now; a finished one stays. There is no mirror: that is for the run itself.
         """
         directory = RunDirectory(self.folder / name)
         unmirrored = {"training": {"mirror": None}}
         events = read_metrics(directory.metrics)
         self.listener.note(f"On the way: the model in {directory.path}.")
         if not directory.config.is_file():
-            settings = merged(self.request.settings, settings, unmirrored)
+            settings = merged(_without(self.request.settings, without), settings, unmirrored)
             config, pairs = plan_run([], recipe=self.request.recipe, settings=settings, near=self.folder)
             start_run(pairs, config, directory.path, listener=self.listener, started=started)
         elif not events or events[-1]["event"] != "end":
             limits = {"training": settings.get("training", {})}
-            changed = merged(self.changed, limits, unmirrored) if self.changed else {}
+            changed = merged(_without(self.changed, without), limits, unmirrored) if self.changed else {}
             config = plan_resume(directory.path, changed)
             resume_run(directory.path, config, listener=self.listener, started=started)
         return directory
+
+
+def _without(settings: Settings, sections: Collection[str]) -> Settings:
+    """The settings of the other sections."""
+    return {section: values for section, values in settings.items() if section not in sections}
 
 
 class SyntheticPairs(NamedTuple):

@@ -70,6 +70,7 @@ class RealPairs:
             ],
             "temperature": None,  # the real pairs are mixed already
             "share": 1.0,  # and those of the share are chosen
+            "split": "sentence",  # they are split, too
         }
         for part in HELD_OUT:
             data[part] = [str(self.file(part))]
@@ -94,7 +95,10 @@ def real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable[[str],
 def _write_real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable[[str], None]) -> None:
     config, pairs = plan_run(request.paths, recipe=request.recipe, settings=request.settings, near=folder)
     if pairs.counts.labels:
-        raise UsageError("These pairs have several target languages; give those of one.")
+        raise UsageError(
+            "Models make pairs for one pair of languages, without data.language_column or corpora of several; give the "
+            "pairs of one target language alone."
+        )
     pairs = best_pairs(pairs, config, near=folder.parent, tell=tell)
     name = pairs.name[:LONGEST_NAME]
     notes = []

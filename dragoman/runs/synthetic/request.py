@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dragoman import __version__
+from dragoman.config.data import without_secrets
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import Settings, merged
 from dragoman.config.training import NO_TEACHER
@@ -65,7 +66,8 @@ class SyntheticRunRequest:
         directory = RunDirectory(path)
         begun = self.read(path)
         directory.refuse_if_locked()
-        if begun not in (None, self) and {entry.name for entry in directory.synthetic.iterdir()} <= CHEAP:
+        is_other = begun is not None and begun.without_secrets() != self.without_secrets()
+        if is_other and {entry.name for entry in directory.synthetic.iterdir()} <= CHEAP:
             shutil.rmtree(directory.synthetic)
             begun = None
         if begun is None:
@@ -73,7 +75,7 @@ class SyntheticRunRequest:
             directory.refuse_if_used()
             directory.synthetic.mkdir(parents=True, exist_ok=True)
             self.save(path)
-        elif begun != self:
+        elif begun.without_secrets() != self.without_secrets():
             go_on = command_line("train", "--resume", path)
             raise UsageError(
                 f"{path} was begun with other files, models or settings; choose another folder, or go on: {go_on}"
@@ -117,9 +119,21 @@ class SyntheticRunRequest:
             saved.save(path)
         return changed
 
+    def without_secrets(self) -> Self:
+        """The request with URLs that may be kept. It can be made once its pairs have been read."""
+        fields = {name: without_secrets(getattr(self, name)) for name in ("paths", "settings", "options", "changed")}
+        return replace(self, **fields)
+
     def save(self, path: Path) -> None:
         """Write the request into the run in `path`."""
         write_sealed(_file(path), asdict(self))
+
+    @classmethod
+    def forget_secrets(cls, path: Path) -> None:
+        """Write the request of the run in `path` anew, without passwords and signatures of URLs, if it has any."""
+        request = cls.read(path)
+        if request and asdict(request) != asdict(request.without_secrets()):
+            request.without_secrets().save(path)
 
     def refuse_changed_files(self, path: Path) -> None:
         """Raise `DataError` that names a file which has changed since the run in `path` was begun."""

@@ -45,6 +45,7 @@ def run_synthetic(path: Path, settings: Settings | None = None, *, listener: Lis
         context = SyntheticRunContext(request, directory.synthetic, listener, started, settings)
         with listener.status("Cleaning and splitting the pairs") as tell:
             real = real_pairs(request, context.folder / "pairs", tell)
+        SyntheticRunRequest.forget_secrets(path)  # the pairs need not be fetched again
         made = MAKERS[request.how](context, real)
         all_settings = merged(request.settings, made.settings)
         config, pairs = plan_run([], recipe=request.recipe, settings=all_settings, near=path)

@@ -8,6 +8,7 @@ import pytest
 from dragoman.bulk.lines import BulkTranslator
 from dragoman.config.recipes import read_recipe
 from dragoman.data.bitext import Bitext
+from dragoman.data.twins import training_twins
 from dragoman.runs.synthetic import pieces
 from dragoman.runs.synthetic.pairs import read_pairs
 from dragoman.storage.model_directory import ModelDirectory
@@ -60,6 +61,7 @@ def test_tagged_pairs_are_learned_beside_the_real_ones(folder, dragoman):
     assert about["train_pairs"] == pytest.approx(1.5 * real, rel=0.06)
     assert {*held_out("run")} <= {*PAIRS}
     reverse = ModelDirectory.load(Path("run/run/teaching/reverse"))
+    assert (kept.decoding.beam_size, reverse.decoding.beam_size) == (1, 5)  # the search of the run is its own
     assert reverse.languages == ("fr", "en")
     assert {*held_out("run/run/teaching/reverse")} == {(target, source) for source, target in held_out("run")}
     assert "back-translated sentences by reverse, 0.5 for each real pair" in Path("run/README.md").read_text()
@@ -148,3 +150,19 @@ def test_a_reverse_model_can_be_given(folder, dragoman):
 def test_a_tag_does_not_hide_the_capital_that_a_source_begins_with():
     sources = ["The red house is old.", "A cat sees it."] * 20
     assert CaseTable.learn([f"<bt> {source}" for source in sources]) == CaseTable.learn(sources)
+
+
+@pytest.mark.slow
+def test_by_groups_no_sentence_that_is_nearly_a_held_out_target_is_learned(folder, dragoman):
+    """The pairs that are held out do not depend on the sentences."""
+    code, _, err = dragoman(*command("first", "data.split=groups"))
+    assert code == 0, err
+    kept = {target for _, target in held_out("first")}
+    near = [f"{target} oui" for target in kept]
+    Path("news.fr").write_text("".join(f"{line}\n" for line in [*near, *OTHERS]), encoding="utf-8")
+    code, _, err = dragoman(*command("run", "--ratio", "3", "data.split=groups"))
+    assert code == 0, err
+    assert {target for _, target in held_out("run")} == kept
+    made = list(read_pairs(Path("run", MADE)))
+    assert made
+    assert list(training_twins(held_out("run"), made)) == []

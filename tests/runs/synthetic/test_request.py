@@ -30,3 +30,15 @@ def test_a_request_of_an_older_version_is_refused_in_words(folder):
     write_sealed(RunDirectory(folder).synthetic / "asked.json", old)
     with pytest.raises(DataError, match="was begun by an older version of Dragoman; begin anew"):
         SyntheticRunRequest.read(folder)
+
+
+def test_secrets_of_urls_are_forgotten_when_the_pairs_have_been_read(folder):
+    url = "https://user:word@example.org/a.tsv?X-Amz-Signature=7"
+    request = SyntheticRunRequest(**REQUEST | {"paths": [url]}, settings={"data": {"valid": [url]}})
+    request.save(folder)
+    assert SyntheticRunRequest.read(folder).paths == [url]  # with which the pairs are fetched again
+    SyntheticRunRequest.forget_secrets(folder)
+    content = (RunDirectory(folder).synthetic / "asked.json").read_text()
+    assert "word" not in content
+    assert "Signature" not in content
+    assert SyntheticRunRequest.read(folder).without_secrets() == request.without_secrets()
