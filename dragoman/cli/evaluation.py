@@ -113,6 +113,7 @@ def evaluate(
         others = {str(path): _translations(path, pairs=len(pairs)) for path in outputs or ()}
         from dragoman.evaluation.evaluate import evaluate_pairs, load_models
         from dragoman.evaluation.overlap import sketches_of, with_overlaps
+        from dragoman.evaluation.references import reference_warnings
         from dragoman.evaluation.remarks import with_remarks
         from dragoman.evaluation.scores import score_together
         from dragoman.system.processes import available_workers
@@ -154,7 +155,10 @@ def evaluate(
     if len(evaluations) == len(names) == 1:
         _print_one(context, evaluations[names[0]], pairs, f"{model} on {title}", output, examples)
     else:
-        _print_systems(context, scores, evaluations, f"On {title}", len(pairs))
+        references = [reference for _, reference in pairs]
+        warnings = [text for texts in others.values() for text in reference_warnings(references, texts)]
+        warnings = [*(text for one in evaluations.values() for text in one.warnings), *warnings]
+        _print_systems(context, scores, evaluations, f"On {title}", len(pairs), warnings)
 
 
 @app.command(
@@ -264,8 +268,11 @@ def _print_systems(
     evaluations: "Mapping[str, Evaluation]",
     title: str,
     pairs: int,
+    warnings: Sequence[str],
 ) -> None:
-    """Print the scores of several systems, and whether they differ."""
+    """Print the scores of several systems, whether they differ, and why they may be misleading."""
+    from rich.markup import escape
+
     from dragoman.evaluation.scores import as_numbers, signatures
     from dragoman.evaluation.significance import compare_systems, sentences
     from dragoman.metrics import MAIN, SHOWN
@@ -281,7 +288,7 @@ def _print_systems(
             else as_numbers(of_system) | {"signatures": signatures(of_system), "sentences": pairs}
         )
     comparisons = compare_systems(scores)
-    for warning in dict.fromkeys(text for evaluation in evaluations.values() for text in evaluation.warnings):
+    for warning in dict.fromkeys(warnings):
         context.display().warn(warning)
     if context.as_json:
         systems = [{"system": name, **values} for name, values in numbers.items()]
@@ -292,7 +299,8 @@ def _print_systems(
         for metric in SHOWN
         if any(metric.name in values for values in numbers.values())
     }
-    console().print(f"{title}, {pairs:,} sentences", comparison_table(list(numbers), rows))
+    counted = f"{pairs:,} sentence{'s' * (pairs != 1)}"
+    console().print(escape(f"{title}, {counted}"), comparison_table(list(numbers), rows))
     for sentence in sentences(comparisons):
         print(sentence)
     for label, signature in sorted({(MAIN.label, values["signatures"][MAIN.name]) for values in numbers.values()}):

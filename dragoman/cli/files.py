@@ -48,9 +48,15 @@ def check_document(path: Path, output: Path | None, others: Iterable[object]) ->
     if not may_be_called(str(path), str(output)):
         raise UsageError(
             f"The translation of {path} has the format of {path}, so {output} would be called what it is not; "
-            f"write --output {output.with_suffix(path.suffix)}."
+            f"write --output {_other_name(output.with_suffix(path.suffix), path)}."
         )
     open_input(path).close()
+
+
+def _other_name(output: Path, document: Path) -> Path:
+    """The output, or another name in its folder if that is the document itself."""
+    is_same = os.path.realpath(output) == os.path.realpath(document)
+    return output.with_stem(f"{output.stem}.translated") if is_same else output
 
 
 def document_command(model: Path, path: str | Path) -> str | None:

@@ -233,7 +233,10 @@ def is_value(code: str) -> bool:
 
 
 def as_text(markup: str, *, in_attribute: bool = False) -> str:
-    """The text that people read for markup with references such as `&amp;`."""
+    """The text that people read for markup with references such as `&amp;`.
+
+    `html.unescape` would raise for numbers of thousands of digits.
+    """
     pattern = _REFERENCE_IN_ATTRIBUTE if in_attribute else _REFERENCE
     return pattern.sub(_character, markup) if "&" in markup else markup
 

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from html import unescape
 from typing import Literal, TypeVar
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
@@ -261,7 +260,7 @@ def attribute_segments(text: str, element: Element, names: tuple[str, ...]) -> I
     """The segments of attributes that people read, such as the description of a picture, but not names of files."""
     tag = text[element.start : element.inside]
     for match in re.finditer(rf"""\s(?:{"|".join(names)})\s*=\s*("[^"]*"|'[^']*')""", tag):
-        value = unescape(match[1][1:-1])
+        value = xml.unescape(match[1][1:-1])
         if has_words([value]) and not _FILE_NAME.search(value):
             start, end = element.start + match.start(1) + 1, element.start + match.end(1) - 1
             yield Segment(start, end, [value], _write_attribute)

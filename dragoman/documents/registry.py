@@ -30,7 +30,7 @@ from dragoman.errors import DataError
 from dragoman.formats.po import declared_charset
 from dragoman.formats.text_files import encoding_of, open_input, unpacking_errors
 from dragoman.formats.xliff import ENDINGS as XLIFF_ENDINGS
-from dragoman.formats.xml import NO_ENCODINGS, declared_encoding
+from dragoman.formats.xml import declared_encoding, is_encoding
 from dragoman.text.language_codes import Languages
 
 READERS: dict[str, Callable[[str, Languages], Document]] = {
@@ -181,7 +181,7 @@ def _encoding(content: bytes, ending: str) -> str:
         codec = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         return "utf-8"
-    if codec in NO_ENCODINGS:
+    if not is_encoding(codec):
         return "utf-8"
     if ending not in _PAGES:
         return name

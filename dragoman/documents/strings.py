@@ -259,7 +259,10 @@ def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
             if key.value == by_language.key:
                 scalars += _scalars(inside)
                 start, end = key.start_mark.index, key.end_mark.index
-                new_key = _plain(key.value, by_language.target_key)  # in quotes where it would be no text, as `no`
+                quotes = key.style or ""
+                new_key = f"{quotes}{by_language.target_key}{quotes}"
+                if not quotes:
+                    new_key = _plain(key.value, by_language.target_key)  # in quotes where it is no text, as `no`
                 edits.append(Edit(start, end, new_key, if_changed=True))
             else:
                 done += sum(1 for _ in _scalars(inside))
@@ -273,9 +276,9 @@ def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
 
 
 def _is_by_language(node: yaml.Node) -> bool:
-    """Whether the keys at the top may be languages: plain ones, with more inside."""
+    """Whether the keys at the top may be languages: words, perhaps in quotes, with more inside."""
     return isinstance(node, yaml.MappingNode) and all(
-        isinstance(key, yaml.ScalarNode) and key.style is None and isinstance(inside, yaml.MappingNode)
+        isinstance(key, yaml.ScalarNode) and key.style in (None, "'", '"') and isinstance(inside, yaml.MappingNode)
         for key, inside in node.value
     )
 

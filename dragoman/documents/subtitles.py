@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
 
 from dragoman.documents.document import (
@@ -18,6 +18,7 @@ from dragoman.documents.document import (
     trimmed,
     with_spaces_outside,
 )
+from dragoman.documents.html_tokens import as_text
 from dragoman.documents.lines import LinedSegment, joined
 
 _WEBVTT = re.compile(r"\ufeff?WEBVTT(?:\s|\Z)")
@@ -128,7 +129,7 @@ def _segment(lines: Sequence[_Line], *, has_references: bool) -> Segment | None:
         start, end = start + 1, end - 1
     parts = split_codes(joined(whole[start:end]))
     if has_references:
-        parts = [part if isinstance(part, Code) else unescape(part) for part in parts]
+        parts = [part if isinstance(part, Code) else as_text(part) for part in parts]
     content = with_spaces_outside(trimmed(parts))
     if not has_words(content):
         return None

@@ -95,13 +95,22 @@ def is_forbidden(spelled: str) -> bool:
     return code > 0x10FFFF or not _ALLOWED.fullmatch(chr(code))
 
 
+def is_encoding(name: str) -> bool:
+    """Whether a name is that of an encoding of texts."""
+    try:
+        codec = codecs.lookup(name)
+    except (LookupError, ValueError):
+        return False
+    return codec._is_text_encoding and codec.name.replace("_", "-") not in NO_ENCODINGS
+
+
 def xml_encoding(head: bytes) -> str:
     """The encoding of XML by its first bytes, or by its declaration. Raises `LookupError` for an unknown one."""
     encoding = encoding_of(head[:256])
     if encoding:
         return encoding
     name = declared_encoding(head) or "utf-8"
-    if codecs.lookup(name).name.replace("_", "-") in NO_ENCODINGS:
+    if not is_encoding(name):
         raise LookupError(f"unknown encoding: {name}")
     try:
         b"x".decode(name)

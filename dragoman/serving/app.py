@@ -72,7 +72,7 @@ def create_app(server: Server, hosts: Hosts) -> FastAPI:
 
     @app.get("/metrics", summary="Counters for Prometheus.", tags=["Server"], response_class=Response)
     async def metrics(request: Request) -> Response:
-        server.check_key(libretranslate.key_of(request, {}))
+        server.check_key(libretranslate.key_of(request, dict(request.query_params)))
         return Response(server.metrics.text(server.queue), media_type="text/plain; version=0.0.4")
 
     app.add_exception_handler(Refusal, _answer_refusal)

@@ -65,7 +65,7 @@ EMPTY_LISTS = {
 }
 """Answers to clients that list things which this server never has."""
 
-_LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
+_LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*\r?\n[ \t]*")
 
 Handler = Callable[..., Awaitable[Response]]
 
@@ -157,6 +157,7 @@ class _Handlers:
         source, target = text_of(fields, "source_lang", AUTO), text_of(fields, "target_lang")
         search = {"split": False} if options.get("split_sentences") == "0" else {}
         texts, reader = texts_of(fields, "text"), _reader(options, fields)
+        self.server.check_texts(texts)
         prepared = texts
         if options.get("split_sentences") == "nonewlines" and not reader:
             prepared = [_LINE_BREAK.sub(" ", text) for text in texts]

@@ -1,6 +1,5 @@
 """The language of a text, identified by py3langid, offline."""
 
-import html
 import re
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.documents.document import has_words
+from dragoman.documents.html_tokens import as_text
 from dragoman.text.identification import NO_LANGUAGE, identifier, known_languages
 from dragoman.text.language_codes import close, known_code, two_letters
 
@@ -73,7 +73,7 @@ def foreign_language(text: str, languages: Collection[str]) -> Detected | None:
 
 def without_tags(text: str) -> str:
     """A text of HTML or XML, its tags replaced by spaces."""
-    return html.unescape(_TAG.sub(" ", text))
+    return as_text(_TAG.sub(" ", text))
 
 
 @lru_cache(64)

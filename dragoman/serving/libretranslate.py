@@ -144,28 +144,33 @@ class _Handlers:
         )
         headers = ignored_fields(fields, field_names(TRANSLATE) | ALSO_KNOWN)
         if fields.get("stream") in (True, "true"):
-            lines = self._streamed_lines(self.server.check(text_request))
+            checked = self.server.check(text_request)
+            lines = self._streamed_lines(checked, await unless_gone(request, self.server.detected(checked)))
             return StreamingResponse(lines, headers=headers, media_type=LINES)
         answers = await unless_gone(request, self.server.translate(text_request))
         content = _content(answers, text_request, single=isinstance(fields["q"], str))
         return JSONResponse(content, headers=headers)
 
-    async def _streamed_lines(self, text_request: TextRequest) -> AsyncIterator[str]:
-        """A line of JSON for each text, in order, as soon as it is translated."""
+    async def _streamed_lines(
+        self, text_request: TextRequest, detected: Sequence[Detected] | None
+    ) -> AsyncIterator[str]:
+        """A line of JSON for each text, in order, as soon as it is translated. Languages may have been `detected`."""
         # At most about two batches of this request are in the queue: its texts wait for each other, and not others for
         # them.
         longest = max(map(estimated_tokens, text_request.texts))
         slots = asyncio.Semaphore(max(1, min(MOST_STREAMED, 2 * BATCH // longest)))
 
-        async def translate_one(text: str) -> dict[str, Any]:
+        async def translate_one(text: str, language: Detected | None) -> dict[str, Any]:
             async with slots:
                 try:
-                    answers = await self.server.translate(replace(text_request, texts=[text]))
+                    one = replace(text_request, texts=[text])
+                    answers = await self.server.translate(one, [language] if language else None)
                 except (Refusal, ResourceError) as error:
                     return {"error": str(error)}
             return _content(answers, text_request, single=True)
 
-        tasks = [asyncio.create_task(translate_one(text)) for text in text_request.texts]
+        languages = detected or [None] * len(text_request.texts)
+        tasks = [asyncio.create_task(translate_one(*each)) for each in zip(text_request.texts, languages, strict=True)]
         try:
             for index, task in enumerate(tasks):
                 yield json.dumps({"index": index} | await task, ensure_ascii=False) + "\n"
@@ -224,7 +229,10 @@ class _Handlers:
             raise Refusal(400, f"{languages[0]} to {languages[1]} is not supported")
         author = fields.get("who")
         author = author[:LONGEST_AUTHOR] if isinstance(author, str) else None
-        await asyncio.to_thread(self.server.memory.add, languages, text, translation, author)
+        try:
+            await asyncio.to_thread(self.server.memory.add, languages, text, translation, author)
+        except DataError:
+            raise Refusal(400, "Invalid request: q and s must have text") from None
         return JSONResponse({"success": True})
 
     async def memory(self, request: Request, ending: str) -> Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,6 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
+from dragoman.formats.xml import is_encoding
 from dragoman.serving.limits import Limits, Refusal
 from dragoman.text.characters import well_formed
 
@@ -24,6 +26,7 @@ MOST_NAMED, LONGEST_NAMED = 20, 60
 """Fields that change nothing and are named in the answer, at most, and characters of each."""
 LARGEST = 2**53
 """Largest number that all programs read alike from JSON."""
+_CHARSET = re.compile(r"""charset="?([\w.:-]{1,40})(?:"|\s*;|\s*$)""", re.IGNORECASE)
 _READING = ThreadPoolExecutor(1, "reading")
 """Parses large bodies one after another. Several threads would compete for Python's lock with the one that answers."""
 
@@ -50,17 +53,32 @@ async def read_fields(request: Request, limits: Limits, *, document: bool = Fals
         _add(fields, name, value)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     has_parts = kind == "multipart/form-data"
+    charset = _charset(request)
     body = await read_body(request, limits.file if document and has_parts else limits.body)
     if has_parts:
         return fields | await _read_parts(request, body)
     # Clients that name no kind, such as curl, send JSON with this one.
     if kind == "application/x-www-form-urlencoded" and body[:1] != b"{":
-        return fields | await _in_thread_if_large(_read_form, body)
+        return fields | await _in_thread_if_large(partial(_read_form, charset=charset), body)
     if body.strip():
         # Clients write null for a field that they do not use.
         object_fields = await _in_thread_if_large(read_json, body)
         fields |= {name: value for name, value in object_fields.items() if value is not None}
     return fields
+
+
+def _charset(request: Request) -> str:
+    """The encoding that a request names, or else UTF-8. Raises `Refusal` for one that is unknown, or no encoding of
+    texts: some of Python's codecs take a time that grows with the square of the size.
+    """
+    kind = request.headers.get("content-type", "")
+    names = _CHARSET.findall(kind)
+    if len(names) != kind.lower().count("charset") or len(names) > 1:
+        raise Refusal(400, "Invalid request: the charset of the body is not clear")
+    name = names[0] if names else "utf-8"
+    if not is_encoding(name):
+        raise Refusal(400, f"Invalid request: {name} is no encoding that is read here; send UTF-8")
+    return name
 
 
 async def _in_thread_if_large(read: Callable[[bytes], dict[str, Any]], body: bytes) -> dict[str, Any]:
@@ -87,11 +105,14 @@ async def _read_parts(request: Request, body: bytes) -> dict[str, Any]:
     return fields
 
 
-def _read_form(body: bytes) -> dict[str, Any]:
+def _read_form(body: bytes, *, charset: str) -> dict[str, Any]:
     """The fields of a form that is written like the query of an address. Raises `Refusal`."""
     fields: dict[str, Any] = {}
+    reading = {"keep_blank_values": True, "max_num_fields": MOST_FIELDS, "encoding": charset, "errors": "strict"}
     try:
-        pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        pairs = parse_qsl(body.decode(charset), **reading)
+    except UnicodeDecodeError:
+        raise Refusal(400, f"Invalid request: the form is not in {charset}; name its charset, or send UTF-8") from None
     except ValueError:
         raise Refusal(400, f"Invalid request: the form has more than {MOST_FIELDS:,} fields") from None
     for name, value in pairs:

@@ -216,16 +216,23 @@ class Server:
         others = [Detected(code, share) for code, share in shares.items() if code and code != best.language]
         return [best, *others]
 
-    async def translate(self, request: TextRequest) -> list[Answer]:
+    async def detected(self, request: TextRequest) -> list[Detected] | None:
+        """The language of each text of a request that was checked; None if it names the language. Raises `Refusal`."""
+        if request.source != AUTO:
+            return None
+        texts = [without_tags(text) for text in request.texts] if request.reader else request.texts
+        return await self.detect_each(texts, request.target)
+
+    async def translate(self, request: TextRequest, detected: Sequence[Detected] | None = None) -> list[Answer]:
         """The answers to all texts of a request, in their order. Raises `Refusal`.
 
-        With `AUTO`, a text in a language that is not translated to the target is left as it is, if others are not.
+        With `AUTO`, a text in a language that is not translated to the target is left as it is, if others are not. The
+        languages may have been `detected` before.
         """
         request = self.check(request)
-        if request.source != AUTO:
+        detected = detected or await self.detected(request)
+        if detected is None:
             return await self._translated(request.source, request.texts, request)
-        texts = [without_tags(text) for text in request.texts] if request.reader else request.texts
-        detected = await self.detect_each(texts, request.target)
         rows_of_language: dict[str, list[int]] = {}
         for row, (language, _confidence) in enumerate(detected):
             rows_of_language.setdefault(language, []).append(row)
@@ -413,6 +420,8 @@ class Server:
         options = beside | {"n_best": 1} | request.options
         options |= _with_terms_of(translator, request)
         diversity = options.pop("diversity", 0.0)
+        if diversity and n_best < 2:
+            raise Refusal(400, "Invalid request: diversity is for several translations; ask for alternatives as well")
         try:
             beam_size = DecodingConfig.validate(options).beam_size
             # With diversity, each of the `n_best` groups has as many hypotheses.

@@ -120,10 +120,15 @@ class Memory:
         self._writing.close()
 
     def add(self, languages: tuple[str, str], source: str, target: str, who: str | None = None) -> None:
-        """Add a translation, which replaces an earlier one of the same text; `who` made it."""
+        """Add a translation, which replaces an earlier one of the same text; `who` made it.
+
+        Raises `DataError` if nothing of a side is left without control characters.
+        """
         if not self._path.exists():
             raise ResourceError("The translation memory was deleted, so nothing is kept; start the server again.")
         entry = (*languages, _clean(source), _clean(target))
+        if not entry[2].strip() or not entry[3].strip():
+            raise DataError("A translation memory keeps no blank texts; give a text and its translation.")
         row = (*entry, who, time.time(), _mark(entry))
         key = entry[:3]
         with self._use(self._writing) as connection:
@@ -168,6 +173,8 @@ class Memory:
     def find(self, languages: tuple[str, str], source: str) -> str | None:
         """The translation of a text, if there is an entry for it."""
         key = (*languages, _clean(source))
+        if not key[2].strip():
+            return None
         for entry in self._entries(self._rows(f"SELECT {_FIELDS} FROM pairs WHERE {_SAME_SOURCE}", key)):
             if entry[:3] == key:  # a damaged index may lead to another entry
                 return entry.target

@@ -8,10 +8,12 @@ files and pipes, whatever the locale is.
 import codecs
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TextIO
 
 from dragoman.system.atomic import OutputFile
@@ -40,8 +42,25 @@ def is_utf8(stream: TextIO) -> bool:
 
 
 def json_line(value: Any, stream: TextIO | None = None) -> str:
-    """A value as one line of JSON that the stream, by default stdout, can write."""
-    return json.dumps(value, ensure_ascii=not is_utf8(stream or sys.stdout))
+    """A value as one line of JSON that the stream, by default stdout, can write.
+
+    JSON has no infinite numbers and none that are undefined, such as the perplexity of a model whose weights are so:
+    they become null.
+    """
+    write = partial(json.dumps, ensure_ascii=not is_utf8(stream or sys.stdout), allow_nan=False)
+    try:
+        return write(value)
+    except ValueError:
+        return write(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    """The value with null in place of each number that is not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def spelled(text: str, stream: TextIO | None = None) -> str:

@@ -133,7 +133,7 @@ def test_a_mistake_becomes_one_sentence_that_names_it(override: str, message: st
     ("overrides", "message"),
     [
         (["schedule=linear", "max_minutes=5"], "schedule linear .*max_epochs"),
-        (["schedule=cosine", "max_steps=50"], "max_steps is 50, .*warmup of 100"),
+        (["schedule=cosine", "max_steps=50", "warmup=100"], "max_steps is 50, .*warmup of 100"),
         (["schedule=plateau", "plateau_patience=12"], "plateau_patience is 12, .*patience = 12"),
     ],
 )

@@ -326,3 +326,17 @@ def test_half_a_character_in_a_form_is_read_as_none(running):
     kind, form = multipart(RIGHT | {"q": "hello +2AA- there"}, "a.md", b"x")
     status, answer, _ = running.ask("POST", "/translate", form, Content_Type=kind + "; charset=utf-7")
     assert (status, answer["translatedText"]) == (200, "HELLO \ufffd THERE")
+
+
+def test_a_streamed_list_leaves_foreign_texts_as_they_are(running):
+    texts = [
+        "The cat sees the dog in the old house.",
+        "Кошка видит собаку в старом доме.",
+        "I am here with my friends.",
+    ]
+    fields = {"q": texts, "source": "auto", "target": "fr"}
+    _, whole, _ = running.ask("POST", "/translate", fields)
+    _, lines, _ = running.ask("POST", "/translate", fields | {"stream": True})
+    streamed = [json.loads(line) for line in lines.splitlines()]
+    assert [line["translatedText"] for line in streamed] == whole["translatedText"]
+    assert streamed[1]["translatedText"] == texts[1]

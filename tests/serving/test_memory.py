@@ -231,3 +231,11 @@ def test_an_answer_from_it_has_the_spaces_of_the_text_and_all_fields_of_others(s
         assert [len(scores) for scores in answer["scores"]] == [0, 2]  # no model has scored the first one
         _, answer, _ = running.ask("POST", "/translate", {"q": "A dog.", "prefix": "LE"} | PAIR)
         assert answer["translatedText"] != "Un chien."
+
+
+def test_nothing_is_kept_for_texts_of_which_nothing_can_be_written(remembering):
+    for fields in ({"q": "\u0001", "s": "Hallo"}, {"q": "Real text", "s": "\u0001 "}):
+        status, told, _ = remembering.ask("POST", "/suggest", fields | PAIR)
+        assert (status, told["error"]) == (400, "Invalid request: q and s must have text")
+    _, answer, _ = remembering.ask("POST", "/translate", {"q": ["", "   ", "Real text"]} | PAIR)
+    assert answer["translatedText"] == ["", "   ", "REAL TEXT"]

@@ -436,3 +436,11 @@ def test_no_long_message_takes_long(part):
     is_language(part * (100_000 // len(part)))
     is_language(part * (199 // len(part)))
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("quotes", ['"', "'"])
+def test_languages_in_quotes_are_languages(quotes):
+    text = f"{quotes}en{quotes}:\n  a: Hello you\n"
+    assert translated(text, "a.yaml", SHOUTING) == text.replace("en", "fr").replace("Hello you", "HELLO YOU")
+    with pytest.raises(DataError, match="has texts in fr beside those in en"):
+        translated(f"{text}{quotes}fr{quotes}:\n  a: Bonjour\n", "a.yaml", SHOUTING)

@@ -151,7 +151,7 @@ def test_only_documents_in_forms_may_be_large(serve):  # noqa: F811
 def test_bodies_are_parsed_beside_the_thread_that_answers(monkeypatch, kind, body):
     threads = []
 
-    def read(content):
+    def read(content, **_):
         threads.append(threading.current_thread())
         return {}
 
@@ -348,3 +348,48 @@ def test_the_memory_of_all_requests_together_is_bounded(serve):  # noqa: F811
         assert running.ask("POST", "/translate", ASK)[0] == 200  # small ones have room of their own
     first.close()
     wait_until(lambda: running.ask("POST", "/translate", large)[0] == 200)
+
+
+@pytest.mark.parametrize(
+    "charset",
+    ["punycode", "PUNYCODE", '"idna"', "base64", "rot13", "none-such", "pun\\ycode", "utf-8; charset=punycode"],
+)
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
+def test_codecs_that_are_no_encodings_are_refused_before_anything_is_decoded(running, kind, charset):
+    body = b'--x\r\nContent-Disposition: form-data; name="q-"\r\n\r\n-' + b"0" * 400_000 + b"\r\n--x--\r\n"
+    status, told, _ = running.ask("POST", "/translate", body, Content_Type=f"{kind}; charset={charset}")
+    assert status == 400
+    assert "charset" in told["error"] or "encoding" in told["error"]
+
+
+def test_forms_in_other_encodings_are_read_in_them_or_refused(running):
+    head = "application/x-www-form-urlencoded"
+    body = b"q=caf%E9&source=en&target=fr"
+    _, told, _ = running.ask("POST", "/translate", body, Content_Type=f"{head}; charset=iso-8859-1")
+    assert told["translatedText"] == "CAF\u00c9"
+    status, told, _ = running.ask("POST", "/translate", body, Content_Type=head)
+    assert (status, "not in utf-8" in told["error"]) == (400, True)
+
+
+def test_line_breaks_of_long_texts_are_sought_after_they_were_measured(running):
+    fields = {"text": [" " * 300_000 + "x"], "target_lang": "FR", "source_lang": "EN", "split_sentences": "nonewlines"}
+    assert running.ask("POST", "/v2/translate", fields)[0] == 400
+    fields["text"] = [" a  \n  b \r\n c  d"]
+    _, told, _ = running.ask("POST", "/v2/translate", fields)
+    assert told["translations"][0]["text"] == " A B C  D"
+
+
+@pytest.mark.parametrize(("path", "more"), [("/translate", {"format": "html"}), ("/language/translate/v2", {})])
+def test_numbers_of_thousands_of_digits_are_no_characters(running, path, more):
+    fields = {"q": f"The cat and the dog &#{'9' * 4_400}; are here.", "target": "fr"} | more
+    if path == "/translate":
+        fields["source"] = "auto"
+    assert running.ask("POST", path, fields)[0] == 200
+
+
+def test_diversity_names_the_field_that_a_request_may_have(running):
+    fields = {"q": "a", "source": "en", "target": "fr", "diversity": 0.5}
+    status, told, _ = running.ask("POST", "/translate", fields)
+    assert (status, told["error"]) == (
+        400, "Invalid request: diversity is for several translations; ask for alternatives as well"
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import sys
 from types import SimpleNamespace
@@ -88,3 +89,9 @@ def test_columns_are_as_wide_as_what_is_written(stdout):
     assert spelled("▁x") == r"\u2581x"
     stdout("utf-8")
     assert spelled("▁x") == "▁x"
+
+
+def test_numbers_that_are_not_finite_are_null():
+    assert json.loads(json_line({"a": [1.5, math.inf, (math.nan, "x")], "b": -math.inf})) == {
+        "a": [1.5, None, [None, "x"]], "b": None
+    }  # fmt: skip

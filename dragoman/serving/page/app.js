@@ -175,6 +175,7 @@ async function improve() {
   if (!result.isContentEditable) {
     unimproved = result.textContent;
     forget();
+    showChecks([]); // they are of the translation before
     result.textContent = unimproved;
     try {
       result.contentEditable = "plaintext-only";

@@ -73,6 +73,12 @@ function wordOf(number, word) {
   return span;
 }
 
+/** Whether the focus is on the translation, on what may replace its words, or nowhere. */
+function isHere() {
+  const active = document.activeElement;
+  return active === document.body || at("result").contains(active) || at("choices").contains(active);
+}
+
 async function showOthers(number, word) {
   chosen = number;
   const { source, translation } = sentences[number];
@@ -90,8 +96,9 @@ async function showOthers(number, word) {
         act: () => take(number, other, word.start),
       })),
     );
+    const goesOn = isHere(); // else somebody types in the text by now
     at("choices").hidden = false;
-    at("options").querySelector("button")?.focus();
+    if (goesOn) at("options").querySelector("button")?.focus();
   } catch (error) {
     if (sentences === shown) say(error.message, true);
   }
@@ -107,9 +114,10 @@ async function take(number, other, start) {
     const taken = { ...told.sentences[0], source, after };
     // A new array: answers about the sentences before come too late.
     sentences = shown.map((each, index) => (index === number ? taken : each));
+    const goesOn = isHere();
     at("choices").hidden = true;
     draw();
-    focusOn(number, start);
+    if (goesOn) focusOn(number, start);
   } catch (error) {
     if (sentences === shown && clicks === click) say(error.message, true);
   }
