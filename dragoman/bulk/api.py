@@ -26,7 +26,7 @@ def translate_file(
         dragoman.translate_file(translator, "news.en.gz", "news.fr.gz", beam_size=1)
 
     Options are those of `Translator.translate`; with `confidence` and `alignments`, a line has columns of them behind
-    the translation, separated by tabs. The output is packed as the file is, and written whole or not at all.
+    the translation, separated by tabs. The output is packed as its name says, and written whole or not at all.
     Lines that cannot be translated, such as those that are not UTF-8, are empty, and listed in a file beside it.
 
     Raises `UsageError` for an output that cannot be written or is the file itself, and for an `n_best` above 1, and

@@ -1,19 +1,16 @@
-"""Translation of a file of lines into another one, which is packed in the same way."""
+"""Translation of a file of lines into another one, which is packed as its name says."""
 
-import bz2
-import gzip
-import lzma
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import IO, BinaryIO
+from typing import BinaryIO
 
 from dragoman.bulk.jobs import Job
 from dragoman.bulk.lines import BulkTranslator, Rejected
 from dragoman.bulk.tally import Tally
 from dragoman.formats.other_files import WEB_PAGE, refuse_other_files
-from dragoman.formats.text_files import open_input, packing_of, zstd
-from dragoman.system.atomic import new_file
+from dragoman.formats.text_files import open_input, packed
+from dragoman.system.atomic import new_file, new_output
 
 
 @dataclass
@@ -33,7 +30,7 @@ class FileCounts:
 
 
 def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None] = lambda lines: None) -> FileCounts:
-    """Write the output of a job, packed as its source is, with a line for each line; whole or not at all.
+    """Write the output of a job, packed as its name says, with a line for each line; whole or not at all.
 
     Raises `DataError` if the source is damaged or is no text.
     """
@@ -42,8 +39,8 @@ def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None
     refuse_other_files(job.source, but=WEB_PAGE)
     with ExitStack() as opened:
         stream = opened.enter_context(open_input(job.source))
-        file = opened.enter_context(new_file(job.output))
-        out = opened.enter_context(packed(file, packing_of(job.source)))
+        file = opened.enter_context(new_output(job.output))
+        out = opened.enter_context(packed(file, job.output.suffix.lower()))
 
         def reject(line: Rejected) -> None:
             # Opened after the output, so that it is closed and in its place before that is.
@@ -67,16 +64,3 @@ def translate_file(job: Job, bulk: BulkTranslator, advance: Callable[[int], None
         if rejects is None:
             job.rejected.unlink(missing_ok=True)  # it is from an earlier translation
     return counts
-
-
-def packed(file: BinaryIO, packing: str) -> AbstractContextManager[IO[bytes]]:
-    """A stream that packs its content into `file`, which stays open. The same content gives the same bytes."""
-    if packing == ".gz":
-        return gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-    if packing == ".xz":
-        return lzma.open(file, "wb")
-    if packing == ".bz2":
-        return bz2.open(file, "wb")
-    if packing == ".zst":
-        return zstd().open(file, "wb")
-    return nullcontext(file)

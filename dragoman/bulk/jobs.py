@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dragoman.errors import DataError, UsageError
 from dragoman.formats.text_files import open_input, unpacking_errors
-from dragoman.system.atomic import real_path
+from dragoman.system.atomic import check_output, real_path
 
 CHUNK = 1 << 20
 """Bytes that are read at once to count lines."""
@@ -48,8 +48,13 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
     for parent in {path.parent for path in paths}:
         if real_path(parent).is_relative_to(real_path(folder)):
             raise UsageError(f"Files in {parent} are read, which lies in {folder}; choose another folder as --output.")
+    sources = {real_path(path) for path in paths}
     for job in jobs:
         for output in (job.output, job.rejected):
+            if real_path(output) in sources:
+                raise UsageError(f"{output} is read and cannot be written at the same time; choose another --output.")
+            if folder.is_dir():
+                check_output(output)
             first_source = taken.setdefault(output.name, job.source)
             if first_source != job.source:
                 raise UsageError(

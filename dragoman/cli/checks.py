@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.cli.options import option_name
 from dragoman.errors import DataError, ResourceError, UsageError, redacted
+from dragoman.formats.text_files import packed
 from dragoman.system.atomic import OutputFile, check_output, new_output
 from dragoman.system.streams import ESCAPED, results
 from dragoman.system.urls import is_url
@@ -143,10 +144,14 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         with results() as out:
             yield out
         return
-    with io.TextIOWrapper(io.BufferedWriter(OutputFile(path, path)), encoding="utf-8", errors=ESCAPED) as out:
+    with (
+        io.BufferedWriter(OutputFile(path, path)) as file,
+        packed(file, path.suffix.lower()) as content,
+        io.TextIOWrapper(content, encoding="utf-8", errors=ESCAPED) as out,
+    ):
         yield out
         out.flush()
-        if not os.fstat(out.fileno()).st_nlink:
+        if not os.fstat(file.fileno()).st_nlink:
             raise ResourceError(f"{path} was deleted while it was written; run the command again.")
 
 

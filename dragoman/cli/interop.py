@@ -253,8 +253,8 @@ def export(
 
     check_model(model)
     refuse_to_overwrite(output)
-    from dragoman.formats.text_files import open_input, read_lines
     from dragoman.interop.exports import exporting
+    from dragoman.interop.sentences import first_sentences
 
     source, comma, target = (languages or ",").partition(",")
     if not comma:
@@ -263,8 +263,7 @@ def export(
         raise UsageError("--runtime is for --to web; leave it out.")
     texts = None
     if sentences:
-        with open_input(sentences) as stream:
-            texts = [line for line in read_lines(stream, str(sentences)) if line.strip()]
+        texts = first_sentences(sentences)
     display = context.display()
     if to == "web" and not runtime:
         display.note("Downloading onnxruntime-web with npm; --runtime takes it from a folder instead.")

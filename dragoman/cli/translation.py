@@ -106,7 +106,11 @@ def translate(
         else:
             refuse_office_document(model, input_file)
             check_input(text, input_file)
-    check_output(output_file, read=(input_file, document, glossary, forbid, memory, adapter))
+    beside = (glossary, forbid, memory, adapter)
+    check_output(output_file, read=(input_file, document, *beside))
+    for job in jobs if to_folder else ():
+        for written in filter(os.path.exists, (job.output, job.rejected)):
+            check_output(written, read=beside)
     terms = read_search_terms(glossary, forbid)
     implied = {"checks": True} if context.as_json and not documents else {}
     config = check_decoding(model, implied | context.settings | terms)

@@ -220,7 +220,7 @@ class BatchWork:
             incomplete += [candidate for candidate in best if candidate.missing]
         if not incomplete:
             return results
-        completed = self._completed(incomplete)
+        completed = self._completed(incomplete, config)
         sources = [candidate.sentence.encoded for candidate in incomplete]
         scores = self._truncated_scores(list(zip(sources, completed, strict=True)))
         for candidate, tokens, log_probs in zip(incomplete, completed, scores, strict=True):
@@ -233,16 +233,26 @@ class BatchWork:
                 hypotheses.append(scored)
         return results
 
-    def _completed(self, candidates: list[_Candidate]) -> list[list[int]]:
-        """The tokens of each candidate with the terms that it lacks, where the model finds each most probable."""
+    def _completed(self, candidates: list[_Candidate], config: DecodingConfig) -> list[list[int]]:
+        """The tokens of each candidate with the terms that it lacks, where the model finds each most probable.
+
+        An edit that would take away another term, or make a forbidden one, is not made.
+        """
+        harmless = partial(self._is_harmless, inflected=self.inflects(config), forbid=tuple(config.forbid))
         pairs = [(candidate.sentence.encoded, candidate.hypothesis.tokens) for candidate in candidates]
         choices: list[list[list[Edit]]] = []  # for each candidate and each of its missing terms, the possible edits
         for candidate, (_, tokens), weights in zip(candidates, pairs, self._attention(pairs), strict=True):
             source, begin = candidate.sentence.source, len(candidate.sentence.prefix)
             weights = weights[:, : len(source) + 1]  # without those of a hint
-            choices.append(
-                [self._placer.edits(term, source, tokens, weights, begin) for term in candidate.missing_terms]
-            )
+            edits_of_terms = []
+            for term in candidate.missing_terms:
+                edits = self._placer.edits(term, source, tokens, weights, begin)
+                beside = [Edit(edit.start, edit.start, edit.tokens) for edit in edits[:1]]  # if each replaces a term
+                kept = [edit for edit in edits if harmless(candidate.sentence.terms, tokens, [], edit)]
+                edits_of_terms.append(
+                    kept or [edit for edit in beside if harmless(candidate.sentence.terms, tokens, [], edit)]
+                )
+            choices.append(edits_of_terms)
         # Each edit is tried alone.
         tries = [
             (source, with_edits(tokens, [edit]))
@@ -258,9 +268,34 @@ class BatchWork:
             for edits in edits_of_terms:
                 means_of_edits = list(islice(means, len(edits)))
                 best.append(edits[means_of_edits.index(max(means_of_edits))] if edits else None)
-            needed = needed_edits(candidate.missing_terms, best, candidate.missing)
-            results.append(with_edits(candidate.hypothesis.tokens, needed))
+            tokens = candidate.hypothesis.tokens
+            made: list[Edit] = []
+            for edit in needed_edits(candidate.missing_terms, best, candidate.missing):
+                if harmless(candidate.sentence.terms, tokens, made, edit):
+                    made.append(edit)
+            results.append(with_edits(tokens, made))
         return results
+
+    def _is_harmless(
+        self,
+        terms: list[Term],
+        tokens: list[int],
+        made: list[Edit],
+        edit: Edit,
+        *,
+        inflected: bool,
+        forbid: tuple[str, ...],
+    ) -> bool:
+        """Whether a translation with the edits that are `made` and one more has no forbidden term, and all terms that
+        it would have without that one.
+        """
+        before, after = with_edits(tokens, made), with_edits(tokens, [*made, edit])
+        missing = self._placer.missing(terms, before, inflected=inflected)
+        if any(
+            count > missing[term] for term, count in self._placer.missing(terms, after, inflected=inflected).items()
+        ):
+            return False
+        return not (forbid and self.forbidden_terms(forbid).first_in(self.target_tokenizer.decode(after)))
 
     def _truncated_scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
         """The same as `score`, without the tokens for which the model has no positions."""
@@ -339,8 +374,8 @@ class BatchWork:
             bans.append(self.forbidden_terms(tuple(config.forbid)))
         if any(s.whole_characters for s in sentences):
             bans.append(self._whole_characters)
-        slot_counts = [[s.source.count(slot) for slot in self._slots] for s in sentences]
-        if any(map(any, slot_counts)):
+        if self._slots:  # whatever the sentences have: one must not be translated by what another has
+            slot_counts = [[s.source.count(slot) for slot in self._slots] for s in sentences]
             bans.append(SlotLimits(list(self._slots.values()), repeated(slot_counts, times)))
         return bans
 

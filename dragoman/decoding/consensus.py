@@ -18,7 +18,7 @@ ORDER, BETA = 6, 2.0
 def agreement(texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
     """How like each text is to all of them, in chrF from 0 to 1; a text that occurs twice counts twice.
 
-    Takes time for the square of the number of different texts.
+    Takes time for the square of the number of different texts, times the number of different n-grams of all of them.
     """
     different = list(dict.fromkeys(texts))
     occurrences = np.array([texts.count(text) for text in different])

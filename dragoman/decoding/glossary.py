@@ -128,10 +128,11 @@ def _lower(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _as_term(text: str, tokenizer: Tokenizer) -> Term:
     """A target term as tokens. Raises `DataError` if the vocabulary cannot spell it."""
-    spelling = tokenizer.encode(text)
+    given = len(tokenizer.begin_ids)  # such as the token of the language
+    spelling = tokenizer.encode(text)[given:]
     if text not in tokenizer.decode(spelling):
         raise DataError(f"The vocabulary of this model cannot spell the term '{text}'; take it out of the glossary.")
-    mark, marked = tokenizer.encode("'"), tokenizer.encode("'" + text)
+    mark, marked = (tokenizer.encode(text)[given:] for text in ("'", "'" + text))
     can_be_joined = marked[: len(mark)] == mark and tokenizer.decode(marked) == "'" + text
     return Term(text, spelling, marked[len(mark) :] if can_be_joined else None)
 

@@ -583,7 +583,7 @@ class Translator(metaclass=_HintsAtOurNames):
     def _check_prefixes(self, texts: Sequence[str], prefixes: Sequence[str], config: DecodingConfig) -> None:
         """Raises `UsageError` for a prefix longer than any translation: each token of it costs a step of the search."""
         for text, prefix in zip(texts, prefixes, strict=True):
-            if len(prefix) < SHORT_PREFIX:
+            if len(prefix) < SHORT_PREFIX or not has_words(text):  # a text without words stays as it is
                 continue
             most = length_limit(self._source_ids(text), config.max_ratio, config.max_extra)
             if (tokens := len(self.target_tokenizer.encode(prefix))) > most:
@@ -627,8 +627,20 @@ class Translator(metaclass=_HintsAtOurNames):
         hint = [id_ for spelling in different for id_ in (begin, *spelling)]
         return hint if len(hint) <= self._room(source) else []
 
+    @cached_property
+    def _has_no_letters(self) -> bool:
+        """Whether the source vocabulary is of words without any letter."""
+        if self.source_tokenizer.kind != "word":
+            return False
+        return not any(has_letters(word.decode(errors="ignore")) for word in self.source_tokenizer.vocabulary())
+
     def _says_something(self, sentence: str, prepared: Prepared) -> bool:
-        """Whether a sentence has words besides what is copied; one that has none stays as it is."""
+        """Whether a sentence has words besides what is copied; one that has none stays as it is.
+
+        In a vocabulary of numbers, such as that of a model without texts, numbers are the words.
+        """
+        if self._has_no_letters:
+            return bool(sentence.strip())
         return has_words(sentence) and has_letters(prepared.text[len(self.source_tokenizer.tag(prepared.text)) :])
 
     def _search(self, inputs: Sequence[_Input], config: DecodingConfig) -> list[list[Hypothesis]]:

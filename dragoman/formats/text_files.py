@@ -7,9 +7,11 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from io import BufferedIOBase
 from pathlib import Path
 from types import ModuleType
+from typing import IO, BinaryIO
 
 from dragoman.errors import DataError
 from dragoman.system.optional import load
@@ -59,6 +61,19 @@ def packing_of(path: Path) -> str:
             if head.startswith(marks):
                 return packing
     return path.suffix.lower()
+
+
+def packed(file: BinaryIO, packing: str) -> AbstractContextManager[IO[bytes]]:
+    """A stream that packs its content into `file`, which stays open. The same content gives the same bytes."""
+    if packing == ".gz":
+        return gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+    if packing == ".xz":
+        return lzma.open(file, "wb")
+    if packing == ".bz2":
+        return bz2.open(file, "wb")
+    if packing == ".zst":
+        return zstd().open(file, "wb")
+    return nullcontext(file)
 
 
 def read_head(path: Path) -> bytes:
@@ -168,6 +183,8 @@ def zstd() -> ModuleType:
 
 def _refuse_other_text(head: bytes, name: str) -> None:
     """Raise `DataError` for a text in UTF-16 or UTF-32, or with lines that end with CR alone."""
+    if any(head.startswith(marks) for marks in PACKED.values()):
+        raise DataError(f"{name} is packed; unpack it first, for example with `zcat`, or name the file.")
     # Without its BOM, UTF-16 of Latin text is valid UTF-8 in which every other byte is NUL.
     encoding = encoding_of(head)
     if encoding not in (None, "utf-8") or head.count(0) * 4 > len(head):

@@ -178,12 +178,13 @@ INLINE void norm_of(const float *x, float *out, Norm norm, Size width, float eps
     }
 }
 
-/* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. */
-INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
-                      Size heads, const Size parts) {
+/* One query of all heads, four at a time. `keys` point to the keys of all heads, which their values follow. `numbers`
+   has room for four of each key and one more vector: the weights of four heads. */
+INLINE void attend_to(const float *query, const uint16_t *const *keys, Size count, float *numbers, float *out,
+                      Size d_model, Size heads, const Size parts) {
     Size together = LANES / 4, blocks = (count + together - 1) / together, width = parts * LANES;
-    Vector weights[blocks]; /* of `together` keys each, and of each key for four heads */
-    float *numbers = (float *)weights, scale = 1.0f / sqrtf((float)width);
+    Vector *weights = (Vector *)numbers; /* of `together` keys each */
+    float scale = 1.0f / sqrtf((float)width);
     for (Size first = 0; first < heads; first += 4) {
         Size at[4]; /* where a head begins; the last one takes the place of those that there are not */
         for (Size h = 0; h < 4; h++) at[h] = (first + h < heads ? first + h : heads - 1) * width;
@@ -215,8 +216,8 @@ INLINE void attend_to(const float *query, const uint16_t *const *keys, Size coun
     }
 }
 
-TARGET static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *out, Size d_model,
-                                Size heads) {
+TARGET static void attend_heads(const float *query, const uint16_t *const *keys, Size count, float *numbers,
+                                float *out, Size d_model, Size heads) {
     if (count == 0) { /* a source of padding alone */
         memset(out, 0, d_model * sizeof *out);
         return;
@@ -224,11 +225,11 @@ TARGET static void attend_heads(const float *query, const uint16_t *const *keys,
     /* Constants that the compiler knows make the inner loops short. */
     Size width = d_model / heads;
     if (width == 32)
-        attend_to(query, keys, count, out, d_model, heads, 32 / LANES);
+        attend_to(query, keys, count, numbers, out, d_model, heads, 32 / LANES);
     else if (width == 64)
-        attend_to(query, keys, count, out, d_model, heads, 64 / LANES);
+        attend_to(query, keys, count, numbers, out, d_model, heads, 64 / LANES);
     else
-        attend_to(query, keys, count, out, d_model, heads, width / LANES);
+        attend_to(query, keys, count, numbers, out, d_model, heads, width / LANES);
 }
 
 INLINE void turn(float *x, const float *turns, Size d_model, Size width) {
@@ -259,21 +260,23 @@ INLINE Vector activated(Vector x, Activation activation) {
 
 /* What a tile of rows needs while it passes through the layers. */
 typedef struct {
-    float *wide, *gate, *one, *scales;
+    float *wide, *gate, *one, *scales, *weights;
     uint8_t *quantised;
     const uint16_t **keys;
 } Scratch;
 
 TARGET static void release(Scratch at) {
-    free(at.wide), free(at.gate), free(at.one), free(at.scales), free(at.quantised), free(at.keys);
+    free(at.wide), free(at.gate), free(at.one), free(at.scales), free(at.weights), free(at.quantised),
+        free(at.keys);
 }
 
 /* Returns 0, or 1 if there is no memory. */
 TARGET static int reserve(Scratch *at, const Stack *d, Size rows, Size keys) {
     Size wide = 3 * d->d_model > d->d_ff ? 3 * d->d_model : d->d_ff, number = sizeof(float);
     *at = (Scratch){space(rows * wide, number), space(rows * d->d_ff, number), space(d->d_model, number),
-                    space(rows, number), space(rows * wide, 1), space(keys, sizeof(void *))};
-    return !(at->wide && at->gate && at->one && at->scales && at->quantised && at->keys);
+                    space(rows, number), space(4 * keys + LANES, number), space(rows * wide, 1),
+                    space(keys, sizeof(void *))};
+    return !(at->wide && at->gate && at->one && at->scales && at->weights && at->quantised && at->keys);
 }
 
 TARGET static void quantise_rows(const float *x, Size width, Size rows, Scratch *at) {
@@ -310,7 +313,7 @@ TARGET static void attend_to_own(const Stack *d, const Step *s, Size index, Size
         const int32_t *from = s->ancestors + (first + r) * s->ancestors_width;
         for (Size p = 0; p < s->length; p++)
             at->keys[p] = s->positions[p] + (index * s->position_rows[p] + from[p]) * 2 * width;
-        attend_heads(query, at->keys, s->length, at->one, width, d->heads);
+        attend_heads(query, at->keys, s->length, at->weights, at->one, width, d->heads);
         quantise(at->one, at->quantised + r * width, at->scales + r, width);
     }
 }
@@ -320,7 +323,7 @@ TARGET static void attend_to_memory(const Stack *d, const Step *s, const Layer *
     for (Size r = 0; r < rows; r++) {
         Size sentence = s->sentences[first + r], count = s->source_lengths[sentence];
         for (Size p = 0; p < count; p++) at->keys[p] = l->memory + (sentence * s->source_length + p) * 2 * width;
-        attend_heads(at->wide + r * width, at->keys, count, at->one, width, d->heads);
+        attend_heads(at->wide + r * width, at->keys, count, at->weights, at->one, width, d->heads);
         quantise(at->one, at->quantised + r * width, at->scales + r, width);
     }
 }
@@ -382,7 +385,7 @@ TARGET static void attend_to_sentence(const Stack *d, const float *turns, uint16
         at->keys[p] = now + p * 2 * width;
     }
     for (Size p = first; p < first + count; p++) {
-        attend_heads(at->wide + p * 3 * width, at->keys, count, at->one, width, d->heads);
+        attend_heads(at->wide + p * 3 * width, at->keys, count, at->weights, at->one, width, d->heads);
         quantise(at->one, at->quantised + p * width, at->scales + p, width);
     }
 }

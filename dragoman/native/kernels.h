@@ -468,13 +468,20 @@ TARGET Size NAMED(repetitions)(const Size *history, Size rows, Size length, cons
             while (i < length && row[i] == row[i - size]) i++;
             if (i == length) banned_rows[count] = r, banned[count++] = row[length - size];
         }
+        /* The different tokens that follow the last two, and how often each does, stand where the next bans belong. */
+        Size *tokens = banned + count, *seen = banned_rows + count, different = 0;
         for (Size i = 2; i < length; i++) {
             if (!follows_the_same(row, i, length)) continue;
-            Size before = 0;
-            for (Size j = 2; j < i && before < times[r]; j++)
-                before += row[j] == row[i] && follows_the_same(row, j, length);
-            if (before == times[r] - 1) banned_rows[count] = r, banned[count++] = row[i];
+            Size n = 0;
+            while (n < different && tokens[n] != row[i]) n++;
+            if (n == different) tokens[different] = row[i], seen[different++] = 0;
+            seen[n]++;
         }
+        for (Size n = 0; n < different; n++)
+            if (seen[n] >= times[r]) {
+                Size token = tokens[n];
+                banned_rows[count] = r, banned[count++] = token;
+            }
     }
     return count;
 }

@@ -65,6 +65,14 @@ def read_confidence(path: Path) -> ConfidenceModel | None:
     return stored[1] if stored[0] == weights_checksum(path) else None
 
 
+def copy_beside(model: Path, copy: Path) -> None:
+    """Give a copy of a model, whose weights may be written in another way, what stands beside the model."""
+    if sketch := read_sketch(model):
+        write_sketch(copy, sketch)
+    if confidence := read_confidence(model):
+        write_confidence(copy, confidence)
+
+
 def _read_confidence(content: dict[str, Any]) -> tuple[str, ConfidenceModel]:
     """The checksum of the weights that a confidence model belongs to, and the model."""
     return content["weights"], ConfidenceModel.from_dict(content)

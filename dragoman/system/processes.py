@@ -85,8 +85,14 @@ class Workers:
                 future.cancel()
 
     def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """End the processes; at once if somebody interrupts that."""
+        processes = list((getattr(self._pool, "_processes", None) or {}).values())  # a pool of threads has none
+        try:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        except KeyboardInterrupt:
+            for process in processes:
+                process.kill()
+            raise
         if self._forks:
             gc.unfreeze()
 
@@ -203,11 +209,28 @@ def _begin_worker(work: Callable[..., Any]) -> None:
     use_one_thread()
 
 
-def one_blas_thread() -> AbstractContextManager:
-    """Have numpy's matrix products use one thread: in the `with` block, or for good without one."""
-    from threadpoolctl import threadpool_limits
+class one_blas_thread(AbstractContextManager):
+    """Have numpy's matrix products use one thread: in the `with` block, or for good without one.
 
-    return threadpool_limits(limits=1, user_api="blas")
+    As long as any of several blocks that overlap is open, they do.
+    """
+
+    _lock, _open = threading.Lock(), 0
+    _limits: Any = None
+
+    def __init__(self) -> None:
+        with self._lock:
+            if not type(self)._open:
+                from threadpoolctl import threadpool_limits
+
+                type(self)._limits = threadpool_limits(limits=1, user_api="blas")
+            type(self)._open += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            type(self)._open -= 1
+            if not type(self)._open:
+                type(self)._limits.restore_original_limits()
 
 
 def use_one_thread() -> None:

@@ -294,3 +294,38 @@ def test_a_column_is_translated_in_any_process_that_gets_the_path(model):
     assert pickle.loads(sent)(batch) == found
     table = datasets.Dataset.from_dict(batch).map(translate, batched=True, batch_size=5)
     assert table.to_dict() == found
+
+
+def test_a_source_behind_a_link_and_what_is_read_beside_are_not_overwritten(folder, model, dragoman):
+    Path("out").mkdir()
+    write("out/a.txt", LINES[:2])
+    Path("linked").mkdir()
+    Path("linked/a.txt").symlink_to(folder / "out" / "a.txt")
+    write("terms/c.txt", ["dog\tchien"])
+    before = content("out"), content("terms")
+    for words in (
+        ("--input", "linked/a.txt", "--output", "out/"),
+        ("--input", "in/c.txt", "--glossary", "terms/c.txt", "--output", "terms/"),
+    ):
+        code, _, err = dragoman("translate", model, *words)
+        assert (code, "is read and cannot be written at the same time" in err) == (2, True), err
+    assert (content("out"), content("terms")) == before
+    Path("out/b.txt.rejected.tsv").mkdir()
+    code, _, err = dragoman("translate", model, "--input", "in/*.txt", "--output", "out/")
+    assert (code, "it is a folder" in err) == (2, True), err
+
+
+def test_a_link_stays_and_an_output_is_packed_as_its_name_says(folder, model):
+    Path("link.txt").symlink_to("real.txt")
+    with Translator.load(model, device="cpu") as translator:
+        dragoman_api.translate_file(translator, "in/a.txt", "link.txt", beam_size=1)
+        dragoman_api.translate_file(translator, "in/a.txt", "out.gz", beam_size=1)
+    assert Path("link.txt").is_symlink()
+    assert gzip.decompress(Path("out.gz").read_bytes()) == Path("real.txt").read_bytes()
+
+
+def test_one_file_is_packed_as_its_name_says_too(folder, model, dragoman):
+    for output in ("out.txt", "out.txt.gz"):
+        code, _, err = dragoman("translate", model, "--input", "in/a.txt", "--output", output, "--beam-size", "1")
+        assert code == 0, err
+    assert gzip.decompress(Path("out.txt.gz").read_bytes()) == Path("out.txt").read_bytes()

@@ -15,7 +15,10 @@ from dragoman.decoding.search import Beams, Hypothesis, SearchOptions, beam_sear
 from dragoman.engine.engine import Stepper
 from dragoman.engine.log_probs import ArrayLogProbs
 from dragoman.errors import DataError
+from dragoman.interop.imports.pretrained import import_pretrained
+from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.tokenizers.tokenizer import EOS_ID, Tokenizer
+from tests.interop import pretrained_models as models
 
 TEXTS = ["le chat noir et le château", "l'ordinateur voit un café", "New York, une pomme de terre", "chaton chats"] * 3
 OPTIONS = SearchOptions([29], 2, EOS_ID)
@@ -228,3 +231,12 @@ def test_a_term_with_capitals_is_forbidden_as_it_is_written(tokenizer: Tokenizer
     assert ban.first_in("in New York.") == "New York"
     assert ban.first_in("in new york.") is None
     assert ForbiddenTerms(["new york"], tokenizer).first_in("in New York.") == "New York"
+
+
+def test_the_token_of_a_language_is_no_part_of_a_term(tmp_path: Path) -> None:
+    import_pretrained(models.m2m(tmp_path / "theirs"), tmp_path / "model", languages=("en", "de"))
+    tokenizer = ModelDirectory.load(tmp_path / "model").target_tokenizer
+    (term,) = Glossary({"house": "Hund"}, tokenizer).terms("the house")
+    assert tokenizer.begin_ids
+    assert [*tokenizer.begin_ids, *term.spelling] == tokenizer.encode("Hund")
+    assert tokenizer.decode(term.spelling) == "Hund"

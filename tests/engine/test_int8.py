@@ -1,5 +1,7 @@
 """Eight bits: products equal to their formula, and steps of the decoder equal to passes over whole sentences."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -155,3 +157,18 @@ def test_a_model_in_torch_stays_as_it_is(precision: str) -> None:
     assert engine.precision == precision
     engine.stepper(np.array([[5, 3]])).step(np.array([2]))
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+
+
+@pytest.mark.slow
+def test_a_long_source_needs_no_room_on_the_stack() -> None:
+    """In a thread with a small one, which a weight for each key and head would exceed."""
+    engine, ids = in_int8(build(**WIDTHS)), np.full((1, 20_000), 5)
+    found: list[np.ndarray] = []
+    before = threading.stack_size(256 * 1024)
+    try:
+        thread = threading.Thread(target=lambda: found.append(engine.encode(ids)))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert np.isfinite(found[0]).all()

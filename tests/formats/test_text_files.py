@@ -1,5 +1,7 @@
 """Lines of packed files, lines without an end, and texts that must become one line."""
 
+import gzip
+import io
 import sys
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 
 from dragoman.errors import DataError, ResourceError
 from dragoman.formats import text_files
-from dragoman.formats.text_files import read_file
+from dragoman.formats.text_files import read_file, read_lines
 from dragoman.text.characters import one_line
 from tests.data.readers.files import PACK, write
 
@@ -72,3 +74,8 @@ def test_a_missing_library_is_named_with_what_installs_it(tmp_path: Path, monkey
 )
 def test_line_breaks_become_one_space_or_none_between_chinese_characters(text: str, line: str):
     assert one_line(text) == line
+
+
+def test_a_packed_stream_is_told_from_other_encodings():
+    with pytest.raises(DataError, match="<stdin> is packed; unpack it first"):
+        list(read_lines(io.BufferedReader(io.BytesIO(gzip.compress(b"A dog.\n"))), "<stdin>"))

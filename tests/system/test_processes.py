@@ -8,11 +8,12 @@ from gc import unfreeze  # the real one, for which there is another while tests 
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from dragoman.data.bitext import Bitext
 from dragoman.decoding.translator import Translator
 from dragoman.errors import ResourceError
-from dragoman.system.processes import PARALLEL_TOKENIZERS, Workers, map_on_cores
+from dragoman.system.processes import PARALLEL_TOKENIZERS, Workers, map_on_cores, one_blas_thread
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.small import small_directory
 
@@ -86,3 +87,15 @@ def test_tokenizers_uses_no_threads_in_a_process_that_was_forked(monkeypatch, be
 
 def _parallel(number):
     return os.environ.get(PARALLEL_TOKENIZERS)
+
+
+def test_matrix_products_have_one_thread_as_long_as_anybody_wants_that():
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    before, first, second = threads(), one_blas_thread(), one_blas_thread()
+    assert threads() == {1}
+    first.__exit__(None, None, None)
+    assert threads() == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before

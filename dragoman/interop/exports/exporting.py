@@ -5,6 +5,7 @@ may differ by `TOLERANCE`. For other numbers, the README tells the share of iden
 BLEU.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from dragoman.interop.exports import argos, ctranslate2, eight_bits, onnx, trans
 from dragoman.interop.exports.engine_files import package
 from dragoman.interop.exports.proof import Agreement, EngineTranslation, FirstBeams, ScoreBeams, position_limit, search
 from dragoman.metrics import MAIN
+from dragoman.storage.beside import copy_beside
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory, refuse_to_overwrite
 from dragoman.system.atomic import new_folder, write_file
@@ -210,9 +212,12 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
         raise UsageError(f"{target} cannot express this model: {reason}.")
     pairs: list[tuple[str, str | None]] = [(sentence, None) for sentence in options.sentences or ()]
     if not pairs:
-        pairs = _test_pairs(model, directory.target_language)
+        limit = _most_tokens(directory, engine)
+        pairs = [pair for pair in _test_pairs(model, directory.target_language) if _has_room(directory, pair[0], limit)]
     with new_folder(output) as folder:
         engine.write(directory, folder, numbers)
+        if target == "dragoman-int8":
+            copy_beside(model, folder)
         if target == "web":
             web.add_runtime(folder, options.runtime)
         proof = prove(directory, folder, engine, pairs, numbers)
@@ -220,6 +225,18 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
             raise DataError(f"The exported model is not the same: {proof.fault}. Nothing was written to {output}.")
         write_file(folder / "README.md", _readme(directory, target, proof, output.absolute().name).encode())
     return proof
+
+
+def _most_tokens(directory: ModelDirectory, engine: Target) -> int:
+    """Tokens of a sentence, with its end, that both engines have positions for."""
+    if engine is TARGETS["dragoman-int8"]:
+        return directory.model.config.max_length or sys.maxsize
+    return position_limit(directory)
+
+
+def _has_room(directory: ModelDirectory, sentence: str, limit: int) -> bool:
+    """Whether a sentence of the test set has positions in both engines."""
+    return len(directory.source_tokenizer.encode(sentence)) < limit // 2  # preparing it may add tokens
 
 
 def refusal(directory: ModelDirectory, target: str) -> str | None:
@@ -245,10 +262,12 @@ def prove(
     `folder` holds the exported model, `numbers` is its kind of numbers.
     """
     sources = directory.source_tokenizer.encode_batch(engine.prepared(directory, source) for source, _ in pairs)
-    limit = position_limit(directory)
+    limit = _most_tokens(directory, engine)
     for number, ids in enumerate(sources, start=1):
         if len(ids) >= limit:
-            raise UsageError(f"Sentence {number} has more than the {limit:,} tokens that the format has positions for.")
+            raise UsageError(
+                f"Sentence {number} has more than the {limit:,} tokens that the format has positions for; leave it out."
+            )
     expressed = _without_shortest(engine.expressed(directory))
     penalty = directory.decoding.length_penalty
     agreements = {}
@@ -326,7 +345,10 @@ def _test_pairs(model: Path, language: str | None) -> list[tuple[str, str | None
             label, source = cut_label(labelled)
             if not label or languages_in(label)[1] == language:
                 pairs.append((source, target))
-        return [(source, target) for source, target in pairs[:SENTENCES] if source.strip()]
+        pairs = [(source, target) for source, target in pairs[:SENTENCES] if source.strip()]
+        if not pairs:
+            raise UsageError(f"The run in {model} was not tested on pairs into {language}; give --sentences.")
+        return pairs
     grammar = Bitext.open(f"builtin:grammar:{SENTENCES}:test")
     return [(source, None) for source, _ in islice(grammar, SENTENCES)]
 

@@ -14,7 +14,8 @@ from dragoman.engine.int8 import Int8Engine
 from dragoman.errors import DataError
 from dragoman.evaluation import eight_bits
 from dragoman.evaluation.eight_bits import bleu_in_eight_bits
-from dragoman.interop.imports.trial_sentences import MOST_SENTENCES, sentences_for
+from dragoman.interop.imports.trial_sentences import sentences_for
+from dragoman.interop.sentences import MOST_SENTENCES
 from dragoman.storage.directory import ArrayDirectory, ModelArrays
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.text.labels import label

@@ -144,6 +144,7 @@ def test_without_tokenizers_sentences_are_ids(notebook, tmp_path):
         expected = original(padded, target, torch.ones_like(padded, dtype=torch.bool))
         torch.testing.assert_close(loaded.model(source, target), expected, rtol=0, atol=1e-4)
     (translation,) = Translator.load(tmp_path / "model").translate(["9 5 4"], beam_size=2)
+    assert translation.tokens
     assert all(word.isdecimal() or word == "<unk>" for word in translation.text.split())
     assert "`5 7 11`" in (tmp_path / "model/README.md").read_text(encoding="utf-8")
 
