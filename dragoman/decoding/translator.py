@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -137,6 +138,7 @@ class Translator(metaclass=_HintsAtOurNames):
             self.workers = Workers(self._work, workers, remedy=remedy, threads=threads)
             if threads:  # or the matrix products of one would wait for those of the others
                 self._limits.enter_context(one_blas_thread())
+                weakref.finalize(self, self._limits.close)  # for those who do not close it
 
     @classmethod
     def load(

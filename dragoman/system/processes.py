@@ -209,28 +209,34 @@ def _begin_worker(work: Callable[..., Any]) -> None:
     use_one_thread()
 
 
-class one_blas_thread(AbstractContextManager):
+def one_blas_thread() -> AbstractContextManager:
     """Have numpy's matrix products use one thread: in the `with` block, or for good without one.
 
-    As long as any of several blocks that overlap is open, they do.
+    As long as one of several blocks that overlap is open, they do.
     """
+    return _OneBlasThread()
 
-    _lock, _open = threading.Lock(), 0
-    _limits: Any = None
+
+class _OneBlasThread(AbstractContextManager):
+    """One of the blocks of `one_blas_thread`: the first that is opened sets the limit, the last one takes it back."""
+
+    _lock = threading.Lock()
+    _number = 0
+    _limit: Any = None
 
     def __init__(self) -> None:
         with self._lock:
-            if not type(self)._open:
+            if not _OneBlasThread._number:
                 from threadpoolctl import threadpool_limits
 
-                type(self)._limits = threadpool_limits(limits=1, user_api="blas")
-            type(self)._open += 1
+                _OneBlasThread._limit = threadpool_limits(limits=1, user_api="blas")
+            _OneBlasThread._number += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            type(self)._open -= 1
-            if not type(self)._open:
-                type(self)._limits.restore_original_limits()
+            _OneBlasThread._number -= 1
+            if not _OneBlasThread._number:
+                self._limit.restore_original_limits()
 
 
 def use_one_thread() -> None:
