@@ -67,6 +67,8 @@ class Report:
     """The texts that stay as they are because their translation cannot be trusted, each with its `confidence`."""
     remarks: list[str] = field(default_factory=list)
     """The notes of the document's format."""
+    is_in_target: bool = False
+    """Whether the document was found to be in the target language, so that nothing is translated."""
 
     def note_untranslated(self, translations: Mapping[str, Translation]) -> None:
         """Note the texts that stay as they are, those that are noted already once."""
@@ -77,6 +79,8 @@ class Report:
 
     def outcome(self, document: str, output: str) -> str:
         """A sentence about the document as a whole."""
+        if self.is_in_target:
+            return f"{document} is in the other language already; {output} is the same document."
         if self.translated:
             return f"{output} is {document} in the other language{self._from_memory()}."
         if self.done:
@@ -129,6 +133,7 @@ class Report:
         """All counts and the remarks, for JSON."""
         fields = asdict(self)
         fields["homeless"] = fields.pop("unplaced")  # the name that programs know
+        del fields["is_in_target"]  # which servers alone find out
         return fields
 
 

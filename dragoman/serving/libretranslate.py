@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -206,7 +207,7 @@ class _Handlers:
     ) -> TranslatedDocument:
         languages = await self.server.pair_of_document(content, name, source, target)
         if languages[0] == languages[1]:
-            return TranslatedDocument(content, Report())
+            return TranslatedDocument(content, Report(is_in_target=True))
         return await self.server.document(content, name, languages, options)
 
     async def download_file(self, number: str) -> Response:
@@ -311,7 +312,8 @@ def report_of(translated: TranslatedDocument, name: str) -> dict[str, Any]:
     counts = {"translated": report.translated, "done": report.done}
     if report.untranslated:
         counts["untranslated"] = len(report.untranslated)
-    return counts | {"outcome": report.outcome(name, "The result"), "notes": report.notes()}
+    outcome = re.sub("^the result", "The result", report.outcome(name, "the result"))
+    return counts | {"outcome": outcome, "notes": report.notes()}
 
 
 def _options(fields: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

@@ -340,3 +340,10 @@ def test_a_streamed_list_leaves_foreign_texts_as_they_are(running):
     streamed = [json.loads(line) for line in lines.splitlines()]
     assert [line["translatedText"] for line in streamed] == whole["translatedText"]
     assert streamed[1]["translatedText"] == texts[1]
+
+
+def test_a_document_in_the_target_language_is_said_to_be(running):
+    kind, form = multipart({"source": "auto", "target": "en"}, "a.txt", b"The cat sees the dog in the old house.")
+    status, answer, _ = running.ask("POST", "/translate_file", form, Content_Type=kind)
+    assert status == 200
+    assert answer["report"]["outcome"] == "a.txt is in the other language already; the result is the same document."
