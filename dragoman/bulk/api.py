@@ -35,5 +35,5 @@ def translate_file(
     job = Job(Path(file), Path(output))
     check_output(job.output, read=[job.source], remedy="name another output")
     search = translator.search_options(config, options)
-    search = search.for_one("A file of lines", asked=config is not None or "n_best" in options)
+    search = search.for_one("A file of lines", is_explicit=config is not None or "n_best" in options)
     return translate_lines(job, BulkTranslator(translator, search, row=as_row(search)))

@@ -37,10 +37,11 @@ class Job:
             return False  # translating it anew tells what is wrong
 
 
-def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
-    """A job for each file that is named or matches a pattern, sorted by path.
+def plan(inputs: Sequence[str], folder: Path, *, read: Sequence[Path | None] = ()) -> list[Job]:
+    """A job for each file that is named or matches a pattern, sorted by path. Other files are `read` meanwhile.
 
-    Raises `DataError` if one cannot be read, and `UsageError` if an output would replace an input or another output.
+    Raises `DataError` if one cannot be read, and `UsageError` if an output cannot be written, or would replace an input
+    or another output.
     """
     paths = sorted({path for pattern in inputs for path in _matching(pattern)}, key=str)
     jobs = [Job(path, folder / path.name) for path in paths]
@@ -54,7 +55,7 @@ def plan(inputs: Sequence[str], folder: Path) -> list[Job]:
             if real_path(output) in sources:
                 raise UsageError(f"{output} is read and cannot be written at the same time; choose another --output.")
             if folder.is_dir():
-                check_output(output)
+                check_output(output, read=read)
             first_source = taken.setdefault(output.name, job.source)
             if first_source != job.source:
                 raise UsageError(

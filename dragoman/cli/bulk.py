@@ -33,9 +33,16 @@ def wants_folder(inputs: Sequence[str] | None, output: str | None, shard: str | 
 
 
 def plan_files(
-    names: Sequence[str] | None, output: str | None, shard: str | None, *, option: str, others: Iterable[object]
+    names: Sequence[str] | None,
+    output: str | None,
+    shard: str | None,
+    *,
+    option: str,
+    others: Iterable[object],
+    read: Sequence[Path | None],
 ) -> list[Job]:
-    """The files of a shard, each with the file of its translations; an `option` names them, or patterns.
+    """The files of a shard, each with the file of its translations; an `option` names them, or patterns. Other files
+    are `read` meanwhile.
 
     Raises `UsageError` for a command that does not say which files go where, or that has `others` to translate.
     """
@@ -48,7 +55,7 @@ def plan_files(
         raise UsageError(f"There is nothing to translate into a folder; name files, such as {option} 'in/*'.")
     if output is None or (os.path.lexists(output.rstrip("/" + os.sep)) and not os.path.isdir(output)):
         raise UsageError("Many files are translated into a folder; name one, such as --output out/.")
-    return shard_of(plan(names, Path(output)), shard)
+    return shard_of(plan(names, Path(output), read=read), shard)
 
 
 def translate_documents(
@@ -65,7 +72,7 @@ def translate_documents(
     Warns of each document that cannot be read if there are several, and raises `DataError` when all others are
     translated.
     """
-    config = config.for_one("A document", asked="n_best" in context.settings, option="--n-best")
+    config = config.for_one("A document", is_explicit="n_best" in context.settings, option="--n-best")
     display, results = context.display(), sys.stdout  # which the progress takes for itself
     missing = [job for job in jobs if not (resume and os.path.isfile(job.output))]
     errors: list[DataError] = []
@@ -122,7 +129,7 @@ def translate_files(
 
     Warns of each file that cannot be read, and raises `DataError` when all others are translated.
     """
-    config = config.for_one("A folder of translations", asked="n_best" in context.settings, option="--n-best")
+    config = config.for_one("A folder of translations", is_explicit="n_best" in context.settings, option="--n-best")
     display, started = context.display(), time.monotonic()
     missing = [job for job in jobs if not (resume and job.is_done())]
     errors: list[DataError] = []

@@ -110,6 +110,7 @@ def evaluate(
     evaluations: dict[str, Evaluation] = {}
     with context.display().status("Translating and scoring"):
         pairs = list(bitexts[0])
+        references = [reference for _, reference in pairs]
         others = {str(path): _translations(path, pairs=len(pairs)) for path in outputs or ()}
         from dragoman.evaluation.evaluate import evaluate_pairs, load_models
         from dragoman.evaluation.overlap import sketches_of, with_overlaps
@@ -140,7 +141,7 @@ def evaluate(
         for name, translations in others.items():
             scores[name] = score_together(
                 translations,
-                [reference for _, reference in pairs],
+                references,
                 [text for text, _ in pairs],
                 target_language=target or bitexts[0].target_language,
             )
@@ -149,13 +150,12 @@ def evaluate(
 
             for name, of_system in scores.items():
                 translations = evaluations[name].translations if name in evaluations else others[name]
-                unlabelled, references = [without_label(text) for text, _ in pairs], [text for _, text in pairs]
+                unlabelled = [without_label(text) for text, _ in pairs]
                 of_system["comet"] = score_by_comet(comet, unlabelled, translations, references, python=comet_python)
     title = " ".join(rest)
     if len(evaluations) == len(names) == 1:
         _print_one(context, evaluations[names[0]], pairs, f"{model} on {title}", output, examples)
     else:
-        references = [reference for _, reference in pairs]
         warnings = [text for texts in others.values() for text in reference_warnings(references, texts)]
         warnings = [*(text for one in evaluations.values() for text in one.warnings), *warnings]
         _print_systems(context, scores, evaluations, f"On {title}", len(pairs), warnings)
@@ -180,7 +180,7 @@ def calibrate(
     need some hundred pairs of that kind. The result is kept in the model directory, and --confidence uses it.
     """
     bitext = open_pairs(context, model, [*data, columns], ensemble=None, output=None, wanted=(source, target))
-    from dragoman.data.sampling import Sample
+    from dragoman.data.sampling import sampled
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.calibration import MOST
     from dragoman.evaluation.calibration import calibrate as fit_to
@@ -189,12 +189,10 @@ def calibrate(
     from dragoman.system.processes import available_workers
 
     check_output(model / CONFIDENCE)
-    sample: Sample[Pair] = Sample(MOST)
     with context.display().status("Translating the pairs"):
-        for number, pair in enumerate(bitext, start=1):
-            sample.add(pair, number)
+        sample = sampled(bitext, MOST)
         with Translator.load(model, languages=(source, target), workers=workers or available_workers()) as translator:
-            calibration = fit_to(translator, sample.items, read_sketch(model))
+            calibration = fit_to(translator, sample, read_sketch(model))
     write_confidence(model, calibration.model)
     if context.as_json:
         options.print_json({"model": str(model), **calibration.to_dict()})

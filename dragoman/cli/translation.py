@@ -90,13 +90,14 @@ def translate(
 
     input_file = output_file = None
     document: Path | None = None
+    read = (glossary, forbid, memory, adapter)
     to_folder = wants_folder(documents or inputs, output, shard, resume)
     if to_folder and documents:
-        jobs = plan_files(documents, output, shard, option="--document", others=[text, inputs])
+        jobs = plan_files(documents, output, shard, option="--document", others=[text, inputs], read=read)
         for job in jobs:  # before any of them is translated
             check_format(job.source)
     elif to_folder:
-        jobs = plan_files(inputs, output, shard, option="--input", others=[text])
+        jobs = plan_files(inputs, output, shard, option="--input", others=[text], read=read)
     else:
         input_file = Path(inputs[0]) if inputs else None
         document = Path(documents[0]) if documents else None
@@ -106,11 +107,7 @@ def translate(
         else:
             refuse_office_document(model, input_file)
             check_input(text, input_file)
-    beside = (glossary, forbid, memory, adapter)
-    check_output(output_file, read=(input_file, document, *beside))
-    for job in jobs if to_folder else ():
-        for written in filter(os.path.exists, (job.output, job.rejected)):
-            check_output(written, read=beside)
+    check_output(output_file, read=(input_file, document, *read))
     terms = read_search_terms(glossary, forbid)
     implied = {"checks": True} if context.as_json and not documents else {}
     config = check_decoding(model, implied | context.settings | terms)

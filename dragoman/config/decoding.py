@@ -110,12 +110,13 @@ class DecodingConfig(Section):
         usual = {name: type(self).model_fields[name].default for name in (*DRAWING, "diversity", "mbr")}
         return self.alone(n_best=n_best, **usual)
 
-    def for_one(self, what: str = "", *, asked: bool = False, option: str = "`n_best`") -> Self:
+    def for_one(self, what: str = "", *, is_explicit: bool = False, option: str = "`n_best`") -> Self:
         """The same search for one translation of each text, as `what` has it.
 
-        Raises `UsageError` if somebody `asked` for several with an `option`; a model may have such a search stored.
+        Raises `UsageError` if a user gave an `option` for several, so that the number `is_explicit`; a model may have
+        such a search stored.
         """
-        if asked and self.n_best > 1:
+        if is_explicit and self.n_best > 1:
             raise UsageError(f"{what} has one translation of each text; leave out {option}.")
         return self.with_options({"n_best": 1})
 

@@ -74,6 +74,11 @@ class Bitext:
             raise DataError(f"{source_path} holds no sentence pairs; check that it is translated and in its format.")
         return bitext
 
+    def where(self, keeps: Callable[[Pair], bool]) -> "Bitext":
+        """The pairs that `keeps` is true of."""
+        languages = self.source_language, self.target_language
+        return Bitext(lambda: filter(keeps, self), name=self.name, languages=languages)
+
     def labelled(self, source: str | None, target: str) -> "Bitext":
         """The same pairs, whose sources begin with the label of these languages."""
         prefix = label(source, target)

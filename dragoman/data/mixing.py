@@ -87,8 +87,4 @@ def _without(pairs: Bitext, held_out: list[Pair]) -> Bitext:
     hashes = {sentence_hash(source) for source, _ in held_out}
     if not hashes:
         return pairs
-    return Bitext(
-        lambda: (pair for pair in pairs if sentence_hash(pair[0]) not in hashes),
-        name=pairs.name,
-        languages=(pairs.source_language, pairs.target_language),
-    )
+    return pairs.where(lambda pair: sentence_hash(pair[0]) not in hashes)

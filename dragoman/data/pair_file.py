@@ -56,8 +56,6 @@ class Counts(NamedTuple):
     """How often pairs of each corpus occur in an epoch."""
     labels: Sequence[str] = ()
     """Labels of the sources, in the order of the corpora."""
-    share: float = 1.0
-    """Share of the pairs that occur in an epoch at all, by weights below 1."""
 
     def occurrences(self, data: DataConfig) -> dict[str, float]:
         """The weights by the file of the corpus, if `data.temperature` decides on them; else an empty dict."""
@@ -85,6 +83,12 @@ class PairFile(Bitext):
         self._file = file
         self._owner: PairFile | None = None
         """Pairs with the same file, which is closed when they are deleted."""
+
+    @property
+    def share(self) -> float:
+        """Share of the pairs in the file that occur in an epoch at all, by weights below 1."""
+        shares = (min(1, weight) for weight in self.counts.weights)
+        return sum(map(mul, self.report.sizes, shares)) / max(1, self.counts.pairs)
 
     def without(self, held_out: frozenset[str], left_out: frozenset[str] = frozenset()) -> "PairFile":
         """The same without the pairs held out by these hashes, and without those whose `pair_hash` is in `left_out`."""
@@ -162,9 +166,7 @@ def write_pairs(bitext: CleanedBitext, config: RunConfig, *, near: Path, journal
         if config.data.temperature:
             weights = weights_at_temperature(config.data.temperature, report.sizes, weights)
             report = replace(report, weighted=round(sum(map(mul, report.sizes, weights))))
-        occurring = sum(size * min(1, weight) for size, weight in zip(report.sizes, weights, strict=True))
-        share = occurring / max(1, sum(report.sizes))
-        counts = Counts(sum(report.sizes), progress.tokens, progress.distinct, weights, progress.labels, share)
+        counts = Counts(sum(report.sizes), progress.tokens, progress.distinct, weights, progress.labels)
         written = PairFile(file, bitext, report, counts)
         weakref.finalize(written, opened.pop_all().close)
     return written

@@ -27,7 +27,7 @@ from dragoman.data.mixing import mix_in
 from dragoman.data.neighbours import find_neighbours
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
-from dragoman.data.sampling import Sample
+from dragoman.data.sampling import sampled
 from dragoman.data.soft_targets import SoftTargetStore
 from dragoman.data.splitting import Splits, split
 from dragoman.data.subword_regularization import training_stores
@@ -283,10 +283,8 @@ def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, 
     if config.tokenizer.pairs:
         bad_bytes = config.data.replace_bad_bytes
         opened = Bitext.open(*config.tokenizer.pairs, languages=languages, replace_bad_bytes=bad_bytes)
-        sample = Sample[Pair](TOKENIZER_PAIRS)
-        for number, pair in enumerate(opened.cleaned(), start=1):
-            sample.add(pair, number)
-        vocabulary = Bitext(lambda: iter(sample.items), name=opened.name)
+        sample = sampled(opened.cleaned(), TOKENIZER_PAIRS)
+        vocabulary = Bitext(lambda: sample, name=opened.name)
     targets = list(dict.fromkeys(languages_in(label)[1] for label in train.counts.labels))
     if len(targets) == 1:
         targets = []

@@ -1,6 +1,7 @@
 """A sample of a stream, of fixed size."""
 
 import random
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -22,3 +23,11 @@ class Sample(Generic[Item]):
         index = int(self.random.random() * number)
         if index < self._most:
             self.items[index] = item
+
+
+def sampled(items: Iterable[Item], most: int) -> list[Item]:
+    """The sample of all `items`, which are read once."""
+    sample = Sample[Item](most)
+    for number, item in enumerate(items, start=1):
+        sample.add(item, number)
+    return sample.items

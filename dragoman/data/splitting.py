@@ -104,11 +104,7 @@ def without_twins(pairs: Bitext, held_out: list[Pair]) -> Bitext:
     left_out = {pair_hash(pair) for pair in training_twins(held_out, pairs)}
     if not left_out:
         return pairs
-    return Bitext(
-        lambda: (pair for pair in pairs if pair_hash(pair) not in left_out),
-        name=pairs.name,
-        languages=(pairs.source_language, pairs.target_language),
-    )
+    return pairs.where(lambda pair: pair_hash(pair) not in left_out)
 
 
 def _check_number(held_out: list[Pair], name: str) -> None:

@@ -238,21 +238,17 @@ class BatchWork:
 
         An edit that would take away another term, or make a forbidden one, is not made.
         """
-        harmless = partial(self._is_harmless, inflected=self.inflects(config), forbid=tuple(config.forbid))
         pairs = [(candidate.sentence.encoded, candidate.hypothesis.tokens) for candidate in candidates]
         choices: list[list[list[Edit]]] = []  # for each candidate and each of its missing terms, the possible edits
         for candidate, (_, tokens), weights in zip(candidates, pairs, self._attention(pairs), strict=True):
             source, begin = candidate.sentence.source, len(candidate.sentence.prefix)
             weights = weights[:, : len(source) + 1]  # without those of a hint
-            edits_of_terms = []
-            for term in candidate.missing_terms:
-                edits = self._placer.edits(term, source, tokens, weights, begin)
-                beside = [Edit(edit.start, edit.start, edit.tokens) for edit in edits[:1]]  # if each replaces a term
-                kept = [edit for edit in edits if harmless(candidate.sentence.terms, tokens, [], edit)]
-                edits_of_terms.append(
-                    kept or [edit for edit in beside if harmless(candidate.sentence.terms, tokens, [], edit)]
-                )
-            choices.append(edits_of_terms)
+            choices.append(
+                [
+                    self._harmless(self._placer.edits(term, source, tokens, weights, begin), candidate, config)
+                    for term in candidate.missing_terms
+                ]
+            )
         # Each edit is tried alone.
         tries = [
             (source, with_edits(tokens, [edit]))
@@ -268,34 +264,44 @@ class BatchWork:
             for edits in edits_of_terms:
                 means_of_edits = list(islice(means, len(edits)))
                 best.append(edits[means_of_edits.index(max(means_of_edits))] if edits else None)
-            tokens = candidate.hypothesis.tokens
+            terms, missing = candidate.sentence.terms, candidate.missing
             made: list[Edit] = []
+            completed = candidate.hypothesis.tokens
             for edit in needed_edits(candidate.missing_terms, best, candidate.missing):
-                if harmless(candidate.sentence.terms, tokens, made, edit):
+                with_one_more = with_edits(candidate.hypothesis.tokens, [*made, edit])
+                if not self._harms(terms, missing, with_one_more, config):
                     made.append(edit)
-            results.append(with_edits(tokens, made))
+                    completed = with_one_more
+                    missing = self._placer.missing(terms, completed, inflected=self.inflects(config))
+            results.append(completed)
         return results
 
-    def _is_harmless(
-        self,
-        terms: list[Term],
-        tokens: list[int],
-        made: list[Edit],
-        edit: Edit,
-        *,
-        inflected: bool,
-        forbid: tuple[str, ...],
-    ) -> bool:
-        """Whether a translation with the edits that are `made` and one more has no forbidden term, and all terms that
-        it would have without that one.
-        """
-        before, after = with_edits(tokens, made), with_edits(tokens, [*made, edit])
-        missing = self._placer.missing(terms, before, inflected=inflected)
-        if any(
-            count > missing[term] for term, count in self._placer.missing(terms, after, inflected=inflected).items()
-        ):
+    def _harmless(self, edits: list[Edit], candidate: _Candidate, config: DecodingConfig) -> list[Edit]:
+        """The edits that do no harm to a candidate. If all do, the term may stand beside the word that one replaces."""
+        beside = [Edit(edit.start, edit.start, edit.tokens) for edit in edits[:1]]
+        for possible in (edits, beside):
+            kept = [
+                edit
+                for edit in possible
+                if not self._harms(
+                    candidate.sentence.terms,
+                    candidate.missing,
+                    with_edits(candidate.hypothesis.tokens, [edit]),
+                    config,
+                )
+            ]
+            if kept:
+                return kept
+        return []
+
+    def _harms(self, terms: list[Term], missing: Counter[str], tokens: list[int], config: DecodingConfig) -> bool:
+        """Whether a translation lacks terms more often than those that are `missing`, or has a forbidden one."""
+        lacking = self._placer.missing(terms, tokens, inflected=self.inflects(config))
+        if any(count > missing[term] for term, count in lacking.items()):
+            return True
+        if not config.forbid:
             return False
-        return not (forbid and self.forbidden_terms(forbid).first_in(self.target_tokenizer.decode(after)))
+        return self.forbidden_terms(tuple(config.forbid)).first_in(self.target_tokenizer.decode(tokens)) is not None
 
     def _truncated_scores(self, pairs: list[tuple[list[int], list[int]]]) -> list[list[float]]:
         """The same as `score`, without the tokens for which the model has no positions."""

@@ -38,7 +38,7 @@ def translate_document(
     check_output(target, read=[source], remedy="name another output")
     content = read_document(source)
     search = translator.search_options(config, options)
-    search = search.for_one("A document", asked=config is not None or "n_best" in options)
+    search = search.for_one("A document", is_explicit=config is not None or "n_best" in options)
     translated = translate_content(content, str(document), translator.languages, engine_of(translator, search))
     if target is not None:
         write_output(target, translated.content)

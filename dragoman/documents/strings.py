@@ -20,14 +20,7 @@ from dragoman.documents.messages import (
     is_language,
     pieces_of,
 )
-from dragoman.text.language_codes import (
-    ALSO_WORDS,
-    CODE,
-    Languages,
-    find_language,
-    is_written_alike,
-    language_of,
-)
+from dragoman.text.language_codes import ALSO_WORDS, CODE, Languages, find_language, is_written_alike, language_of
 
 Path = tuple[str | int, ...]
 """The keys and numbers that lead to a value."""
@@ -259,9 +252,9 @@ def read_yaml(text: str, languages: Languages = UNKNOWN) -> Document:
             if key.value == by_language.key:
                 scalars += _scalars(inside)
                 start, end = key.start_mark.index, key.end_mark.index
-                quotes = key.style or ""
-                new_key = f"{quotes}{by_language.target_key}{quotes}"
-                if not quotes:
+                if quotes := key.style:
+                    new_key = f"{quotes}{by_language.target_key}{quotes}"
+                else:
                     new_key = _plain(key.value, by_language.target_key)  # in quotes where it is no text, as `no`
                 edits.append(Edit(start, end, new_key, if_changed=True))
             else:

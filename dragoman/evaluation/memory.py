@@ -41,13 +41,15 @@ def score_by_bands(
     for row, translation in enumerate(after):
         rows[band(translation)].append(row)
 
-    def score(translations: Sequence[Translation], of: Sequence[int]) -> Score:
-        texts = [translations[row].text for row in of]
-        sides = [[side[row] for row in of] for side in (references, sources)]
+    def score(translations: Sequence[Translation], numbers: Sequence[int]) -> Score:
+        texts = [translations[row].text for row in numbers]
+        sides = [[side[row] for row in numbers] for side in (references, sources)]
         return main_score(texts, *sides, target_language=target_language)
 
     return [
-        BandScore(name, len(of), before=score(before, of), after=score(after, of)) for name, of in rows.items() if of
+        BandScore(name, len(numbers), before=score(before, numbers), after=score(after, numbers))
+        for name, numbers in rows.items()
+        if numbers
     ]
 
 

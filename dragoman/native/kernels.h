@@ -478,10 +478,7 @@ TARGET Size NAMED(repetitions)(const Size *history, Size rows, Size length, cons
             seen[n]++;
         }
         for (Size n = 0; n < different; n++)
-            if (seen[n] >= times[r]) {
-                Size token = tokens[n];
-                banned_rows[count] = r, banned[count++] = token;
-            }
+            if (seen[n] >= times[r]) banned_rows[count] = r, banned[count++] = tokens[n];
     }
     return count;
 }

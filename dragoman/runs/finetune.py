@@ -44,6 +44,8 @@ def adopt_base_model(config: RunConfig) -> None:
         refuse_new_tokenizers(config.tokenizer, path, kept=kept, remedy=remedy)
         source, target = (base_config[key] for key in TOKENIZERS)
         tokenizer = load_tokenizer(path / source)
+        _teach_known_hints(tokenizer.hints, config.training)
+        _refuse_unknown_hints(path, tokenizer.hints, config.training)
         kept_settings = {
             "shared": source == target,
             "placeholders": tokenizer.placeholders,
@@ -57,10 +59,6 @@ def adopt_base_model(config: RunConfig) -> None:
         if given not in (value, getattr(chosen, name)):  # so somebody has set it
             raise UsageError(f"tokenizer.{name} is {shown(value)} in {path}, whose weights need it so; leave it out.")
         setattr(config.tokenizer, name, value)
-    if config.finetune.adapts:
-        known = load_tokenizer(path / base_config[TOKENIZERS[0]]).hints
-        _teach_known_hints(known, config.training)
-        _refuse_unknown_hints(path, known, config.training)
     # The shortest length follows from the pairs, too; all lengths are others in the tokens of another vocabulary.
     lengths = ["min_ratio", "min_slack"]
     if not config.finetune.adapts:

@@ -16,7 +16,7 @@ from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
 from dragoman.data.readers.types import Pair
-from dragoman.data.sampling import Sample
+from dragoman.data.sampling import sampled
 from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.evaluation.agreement import check_models
@@ -139,7 +139,7 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
     if config.finetune.model and config.finetune.adapts:
         refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
-    _choose(config, round(pairs.counts.share * pairs.counts.pairs), pairs.counts.share * pairs.counts.tokens)
+    _choose(config, round(pairs.share * pairs.counts.pairs), pairs.share * pairs.counts.tokens)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
     if languages_were_open:
         config.chosen.append(describe_languages(config.data.languages))
@@ -150,11 +150,8 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
 
 def _drawn(bitext: CleanedBitext) -> list[Pair]:
     """Some of the pairs as they are in their files."""
-    sample = Sample[Pair](IDENTIFIED)
     pairs = chain.from_iterable(corpus.bitext for corpus in bitext.corpora)
-    for number, pair in enumerate(islice(pairs, LOOKED_AT), start=1):
-        sample.add(pair, number)
-    return sample.items
+    return sampled(islice(pairs, LOOKED_AT), IDENTIFIED)
 
 
 def _identified(bitext: Bitext, sample: list[Pair], held_out: Iterable[Bitext] = ()) -> tuple[str, str] | None:
@@ -245,9 +242,9 @@ def plan_resume(path: Path, settings: Settings) -> RunConfig:
     if not (directory.data / MANIFEST).is_file():
         raise DataError(f"{directory.data} is not complete; start a new run with another --output.")
     events = read_metrics(directory.metrics)
-    end = events[-1] if events and events[-1]["event"] == "end" else None
-    is_finished = end is not None and end["reason"] != REQUESTED and not end.get("incomplete")
-    if end and is_finished and not settings:
+    end = events[-1] if events and events[-1]["event"] == "end" else {}
+    is_finished = bool(end) and end["reason"] != REQUESTED and not end.get("incomplete")
+    if is_finished and not settings:
         raise UsageError(
             f"The run in {path} is finished, after {end['reason']}; to train on, give a higher limit: "
             "--max-minutes, training.max_steps, training.max_epochs or training.patience."

@@ -171,7 +171,10 @@ class _Handlers:
             return _content(answers, text_request, single=True)
 
         languages = detected or [None] * len(text_request.texts)
-        tasks = [asyncio.create_task(translate_one(*each)) for each in zip(text_request.texts, languages, strict=True)]
+        tasks = [
+            asyncio.create_task(translate_one(text, language))
+            for text, language in zip(text_request.texts, languages, strict=True)
+        ]
         try:
             for index, task in enumerate(tasks):
                 yield json.dumps({"index": index} | await task, ensure_ascii=False) + "\n"

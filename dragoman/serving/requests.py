@@ -53,13 +53,13 @@ async def read_fields(request: Request, limits: Limits, *, document: bool = Fals
         _add(fields, name, value)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     has_parts = kind == "multipart/form-data"
-    charset = _charset(request)
     body = await read_body(request, limits.file if document and has_parts else limits.body)
     if has_parts:
+        _charset(request)  # by which starlette reads the parts
         return fields | await _read_parts(request, body)
     # Clients that name no kind, such as curl, send JSON with this one.
     if kind == "application/x-www-form-urlencoded" and body[:1] != b"{":
-        return fields | await _in_thread_if_large(partial(_read_form, charset=charset), body)
+        return fields | await _in_thread_if_large(partial(_read_form, charset=_charset(request)), body)
     if body.strip():
         # Clients write null for a field that they do not use.
         object_fields = await _in_thread_if_large(read_json, body)
@@ -68,8 +68,8 @@ async def read_fields(request: Request, limits: Limits, *, document: bool = Fals
 
 
 def _charset(request: Request) -> str:
-    """The encoding that a request names, or else UTF-8. Raises `Refusal` for one that is unknown, or no encoding of
-    texts: some of Python's codecs take a time that grows with the square of the size.
+    """The encoding that a form names, or else UTF-8. Raises `Refusal` for one that is unknown, or no encoding of texts:
+    some of Python's codecs take a time that grows with the square of the size.
     """
     kind = request.headers.get("content-type", "")
     names = _CHARSET.findall(kind)

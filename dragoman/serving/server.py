@@ -230,8 +230,9 @@ class Server:
         languages may have been `detected` before.
         """
         request = self.check(request)
-        detected = detected or await self.detected(request)
         if detected is None:
+            detected = await self.detected(request)
+        if detected is None:  # the request names the language
             return await self._translated(request.source, request.texts, request)
         rows_of_language: dict[str, list[int]] = {}
         for row, (language, _confidence) in enumerate(detected):

@@ -66,12 +66,14 @@ ALONE = Ranks()
 
 def _check_environment() -> None:
     """Raise `UsageError` if `torchrun` or its like would have set other variables."""
-    number = [name for name in ("RANK", "MASTER_PORT") if not os.environ.get(name, "").isdecimal()]
-    number += [name for name in ("LOCAL_RANK",) if not os.environ.get(name, "0").isdecimal()]
-    if number or not os.environ.get("MASTER_ADDR"):
-        what = f"{number[0]} is no number" if number else "MASTER_ADDR is not"
+    numbers = {"RANK": "", "MASTER_PORT": "", "LOCAL_RANK": "0"}
+    faults = [f"{name} is no number" for name, usual in numbers.items() if not os.environ.get(name, usual).isdecimal()]
+    if not os.environ.get("MASTER_ADDR"):
+        faults.append("MASTER_ADDR is not")
+    if faults:
         raise UsageError(
-            f"WORLD_SIZE is set, and {what}, though torchrun sets both; start this with torchrun, or unset WORLD_SIZE."
+            f"WORLD_SIZE is set, and {faults[0]}, though torchrun sets both; start this with torchrun, or unset "
+            "WORLD_SIZE."
         )
 
 

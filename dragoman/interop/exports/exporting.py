@@ -213,7 +213,9 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     pairs: list[tuple[str, str | None]] = [(sentence, None) for sentence in options.sentences or ()]
     if not pairs:
         limit = _most_tokens(directory, engine)
-        pairs = [pair for pair in _test_pairs(model, directory.target_language) if _has_room(directory, pair[0], limit)]
+        pairs = _test_pairs(model, directory.target_language)
+        sources = _encoded(directory, engine, pairs)
+        pairs = [pair for pair, ids in zip(pairs, sources, strict=True) if len(ids) < limit]
     with new_folder(output) as folder:
         engine.write(directory, folder, numbers)
         if target == "dragoman-int8":
@@ -234,9 +236,9 @@ def _most_tokens(directory: ModelDirectory, engine: Target) -> int:
     return position_limit(directory)
 
 
-def _has_room(directory: ModelDirectory, sentence: str, limit: int) -> bool:
-    """Whether a sentence of the test set has positions in both engines."""
-    return len(directory.source_tokenizer.encode(sentence)) < limit // 2  # preparing it may add tokens
+def _encoded(directory: ModelDirectory, engine: Target, pairs: Sequence[tuple[str, str | None]]) -> list[list[int]]:
+    """The tokens of the sources of `pairs`, as an engine prepares them."""
+    return directory.source_tokenizer.encode_batch(engine.prepared(directory, source) for source, _ in pairs)
 
 
 def refusal(directory: ModelDirectory, target: str) -> str | None:
@@ -261,7 +263,7 @@ def prove(
 
     `folder` holds the exported model, `numbers` is its kind of numbers.
     """
-    sources = directory.source_tokenizer.encode_batch(engine.prepared(directory, source) for source, _ in pairs)
+    sources = _encoded(directory, engine, pairs)
     limit = _most_tokens(directory, engine)
     for number, ids in enumerate(sources, start=1):
         if len(ids) >= limit:
