@@ -94,8 +94,11 @@ def train(
         Option("--new-vocabulary", help="With --finetune: the model is for other languages; train new tokenizers."),
     ] = False,
     add_language: Annotated[
-        str | None,
-        Option(metavar="CODE[:like=CODE]", help="With --finetune: a language that the model does not know yet."),
+        list[str] | None,
+        Option(
+            metavar="CODE[:like=CODE]",
+            help="With --finetune: a language that the model does not know yet; may be repeated.",
+        ),
     ] = None,
     mix: Annotated[
         str | None,

@@ -1,7 +1,7 @@
 """The section `finetune`: a trained model that is adapted to the pairs of a run, or that lends it its weights."""
 
 import re
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -22,9 +22,9 @@ class FinetuneConfig(Section):
     vocabulary: Literal["kept", "new"] = "kept"
     """`kept`: the run goes on with the tokenizers of its model. `new`: new ones are trained, for other languages;
     pieces that the model knows keep their embeddings, and the others begin with those of their parts."""
-    add_language: str | None = None
-    """Code of a language that the model does not know, such as gn: it gets a token, whose embedding begins as the mean
-    of those of all languages, or as that of one that is like it, as in gn:like=es."""
+    add_language: list[str] = Field([])
+    """Code of a language that the model does not know, such as gn, or of several: each gets a token, whose embedding
+    begins as the mean of those of all languages, or as that of one that is like it, as in gn:like=es."""
     mix: list[str] = Field([], max_length=2)
     """General pairs to train on as well, one or two files, so that the model does not forget what it knew."""
     share: float = Field(0.25, gt=0, lt=1)
@@ -39,7 +39,11 @@ class FinetuneConfig(Section):
     """Parts whose weights stay as they are: `embeddings` (with a projection that is tied to them), `encoder`,
     `decoder`."""
 
-    _codes = field_validator("add_language", mode="before")(with_norwegian)
+    @field_validator("add_language", mode="before")
+    @classmethod
+    def _codes(cls, value: Any) -> Any:
+        value = with_norwegian(value)
+        return [value] if isinstance(value, str) else [] if value is None else value
 
     @model_validator(mode="after")
     def _has_model(self) -> Self:
@@ -47,11 +51,12 @@ class FinetuneConfig(Section):
             for name in ("mix", "test", "lora", "freeze", "vocabulary", "add_language"):
                 if getattr(self, name) != type(self).model_fields[name].get_default(call_default_factory=True):
                     raise ValueError(f"`{name}` is for a run that goes on from a model; set finetune.model as well.")
-        if self.add_language is not None and not NEW_LANGUAGE.fullmatch(self.add_language):
-            raise ValueError(
-                f"`add_language` is {shown(self.add_language)}; give a code, such as gn, or with a language that it is "
-                "like, such as gn:like=es."
-            )
+        for name in self.add_language:
+            if not NEW_LANGUAGE.fullmatch(name):
+                raise ValueError(
+                    f"`add_language` is {shown(name)}; give a code, such as gn, or with a language that it is like, "
+                    "such as gn:like=es."
+                )
         if self.share != type(self).model_fields["share"].get_default() and not self.mix:
             raise ValueError("`share` is that of general pairs, and there are none; set finetune.mix as well.")
         if self.vocabulary == "new" and (self.mix or self.test):
@@ -69,12 +74,10 @@ class FinetuneConfig(Section):
         return self
 
     @property
-    def new_language(self) -> tuple[str, str | None] | None:
-        """The code of the language that is added, and that of the one that is like it; None if none is added."""
-        if not self.add_language:
-            return None
-        code, _, like = self.add_language.partition(":like=")
-        return code, like or None
+    def new_languages(self) -> dict[str, str | None]:
+        """The codes of the languages that are added, each with that of the one that is like it, if there is one."""
+        named = (name.partition(":like=") for name in self.add_language)
+        return {code: like or None for code, _, like in named}
 
     @property
     def adapts(self) -> bool:

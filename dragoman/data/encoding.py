@@ -21,8 +21,8 @@ from dragoman.data.subword_regularization import TokensOfWords, Words, word_numb
 from dragoman.system.atomic import write_file
 from dragoman.system.processes import map_on_cores
 from dragoman.system.seals import fingerprint, mark_of, read_sealed, read_verified, write_sealed
-from dragoman.text.characters import cut_label, without_label
-from dragoman.text.preprocessing import SourceStyle, source_rules
+from dragoman.text.characters import cut_label
+from dragoman.text.preprocessing import SourceStyle, labels_of_sides, source_rules
 from dragoman.text.tokenizers.placeholders import mask_pair
 from dragoman.text.tokenizers.pretrained import load_tokenizer
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -97,15 +97,19 @@ class Encoder:
     def prepared(self, pairs: Iterable[Pair], *, practice: bool = False) -> Iterable[Pair]:
         """The texts that tokenizers are given: sources by the rules of the style, placeholders as slots.
 
-        For `practice`, some pairs without placeholders get slots as well. Labels stay where the tokenizer has a token
-        for each target language.
+        For `practice`, some pairs without placeholders get slots as well. Labels stay where tokenizers make tokens of
+        them.
         """
         rules = source_rules(self.tools.style, self._language, self.tools.source_tokenizer)
         styled = Bitext(lambda: ((rules(source), target) for source, target in pairs), name="styled")
         with_slots = masked(styled, self.config, style=self.tools.style, practice=practice)
-        if self.tools.source_tokenizer.targets:
-            return with_slots
-        return Bitext(lambda: ((without_label(source), target) for source, target in with_slots), name="unlabelled")
+        return Bitext(lambda: (self._with_labels(*pair) for pair in with_slots), name="labelled")
+
+    def _with_labels(self, source: str, target: str) -> Pair:
+        """A pair with the labels that its tokenizers read, instead of the one before its source."""
+        label, text = cut_label(source)
+        source_label, target_label = labels_of_sides(label, *self.tools.tokenizers)
+        return source_label + text, target_label + target
 
     def write(self, path: Path, pairs: Iterable[Pair]) -> tuple[int, int]:
         """Write `path`-source and `path`-target; returns how many pairs are kept, and how many are too long."""

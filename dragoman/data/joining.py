@@ -136,7 +136,7 @@ def between(tokenizer: Tokenizer) -> list[int]:
 
 def refuse_begins(tokenizer: Tokenizer) -> None:
     """Raise `UsageError` for a tokenizer whose texts begin or end with a token of their language."""
-    if tokenizer.targets or tokenizer.encode(""):
+    if tokenizer.reads_labels or tokenizer.encode(""):
         raise UsageError(
             "training.joined is for models of one pair of languages that are trained here: texts of others begin or "
             "end with a token of their language, which cannot stand in the middle. Leave it out."

@@ -60,10 +60,10 @@ class MisspelledStore:
 
     def _misspelled(self, sentences: Sentences, rows: list[int], epoch: int) -> Iterator[tuple[int, np.ndarray]]:
         """The new token ids of those of these rows that change."""
-        targets = {*self.tokenizer.targets.values()}
+        label_ids = {*self.tokenizer.label_ids}
         before = [sentences[row].tolist() for row in rows]
-        # The token of a target language is no part of the text.
-        begins = [ids[: bool(ids) and ids[0] in targets] for ids in before]
+        # The token of a language is no part of the text.
+        begins = [ids[: bool(ids) and ids[0] in label_ids] for ids in before]
         texts = self.tokenizer.decode_batch([ids[len(begin) :] for ids, begin in zip(before, begins, strict=True)])
         misspelled = [
             typos(text, "", random.Random(f"{self.seed} {epoch} {row}"))[0]

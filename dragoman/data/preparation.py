@@ -197,7 +197,7 @@ def align_pairs(folder: Path, config: RunConfig) -> None:
     source, target = (TokenStore(path) for path in store_paths(folder / "train"))
     tools = TextTools.load(folder, shared=config.tokenizer.shared)
     # Sources of several target languages begin with the token of theirs, which is no word.
-    skipped = 1 if tools.source_tokenizer.targets else 0
+    skipped = 1 if tools.source_tokenizer.reads_labels else 0
     words: Sentences = source
     if skipped:
         starts = np.append(0, source.ends[:-1])

@@ -118,7 +118,7 @@ class BatchWork:
     def __init__(self, engines: Sequence[Engine], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer):
         self.engines, self.config = engines, engines[0].config
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self.num_given = len(target_tokenizer.begin_ids)
+        self.num_given = target_tokenizer.num_given
         """Number of tokens that every target begins with, such as that of its language: nothing predicts these."""
         lengths = [engine.config.max_length for engine in engines]
         self.max_length = min((length for length in lengths if length), default=sys.maxsize)

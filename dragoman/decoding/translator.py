@@ -41,7 +41,7 @@ from dragoman.system.gpu import device_name
 from dragoman.system.processes import Workers, one_blas_thread
 from dragoman.text.characters import has_letters, has_words, without_label
 from dragoman.text.faults import faults
-from dragoman.text.labels import several_targets
+from dragoman.text.labels import several_languages
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import Prepared
@@ -197,7 +197,7 @@ class Translator(metaclass=_HintsAtOurNames):
         if nothing says into which of its languages it translates.
         """
         if self.directions and not self.languages[1]:
-            raise UsageError(several_targets(self.directions))
+            raise UsageError(several_languages(self.directions))
         recall = recall_of(Path(memory), self.languages)
         if self.recall:
             self.recall.close()
@@ -236,7 +236,8 @@ class Translator(metaclass=_HintsAtOurNames):
         """A translator that shares the model of this one, for one pair of its languages."""
         twin = copy.copy(self)
         directory = self._directory.speaking(source, target)
-        twin.source_tokenizer, twin._preprocessor = directory.source_tokenizer, directory.preprocessor
+        twin.source_tokenizer, twin.target_tokenizer = directory.tokenizers
+        twin._preprocessor = directory.preprocessor
         twin.languages = directory.languages
         return twin
 

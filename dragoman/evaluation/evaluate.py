@@ -156,7 +156,7 @@ def evaluate_pairs(
     batches = reference_batches(pairs, first.preprocessor, *first.tokenizers)
     return Evaluation(
         scores=score_together(translations, references, sources, target_language=first.target_language),
-        tokens=token_statistics(models, batches, given=len(first.target_tokenizer.begin_ids)),
+        tokens=token_statistics(models, batches, given=first.target_tokenizer.num_given),
         translations=translations,
         seconds=seconds,
         by_languages=scores_by_languages(translations, references, sources),

@@ -32,6 +32,7 @@ def evaluate_quickly(model: Transformer, *, data: PreparedData, config: RunConfi
         about.source_language,
         about.target_language,
         style=data.style,
+        directions=about.directions,
     )
     # The precision of training, because eight bits translate on one thread.
     precision = choose_precision(config.training.precision, model.projection.weight.device)
@@ -60,5 +61,5 @@ def _accuracies(model: Transformer, data: PreparedData) -> dict[str, float]:
     """Token accuracy on the validation pairs, and on as many batches of training pairs."""
     valid = list(data.valid.in_order())
     batches = {"train_accuracy": data.train.first(len(valid)), "valid_accuracy": valid}
-    given = len(data.target_tokenizer.begin_ids)
+    given = data.target_tokenizer.num_given
     return {name: token_statistics([model], part, given=given).token_accuracy for name, part in batches.items()}

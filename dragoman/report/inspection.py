@@ -170,14 +170,16 @@ def inspect_translation(
     text = _clean(text, "text")
     target = _clean(target, "target") if given else None
     source_ids, target_ids = _token_ids(model, text, target)
+    prepared = preprocessor(text)
+    prefix = target_tokenizer.encode(preprocessor.prefix("", prepared))
     search_config = DecodingConfig.validate(model.decoding.model_dump(include={*BEAM_SEARCH}) | search_options)
-    search = _search(model, source_ids[:-1], search_config)
+    search = _search(model, Sentence(source_ids[:-1], prefix), search_config)
     if not given:
         best = search.hypotheses[0]
         # A translation that was truncated at the length limit has no end of sentence.
         target_ids = [*best.tokens, config.eos_id] if best.finished else best.tokens
-        target = preprocessor.restored(target_tokenizer.decode(target_ids), preprocessor(text))
-    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=len(target_tokenizer.begin_ids))
+        target = preprocessor.restored(target_tokenizer.decode(target_ids), prepared)
+    log_probs, attention = forced_decoding(model.model, source_ids, target_ids, given=target_tokenizer.num_given)
     source = Axis.of(source_tokenizer, source_ids)
     return Inspection(
         model=model,
@@ -192,7 +194,7 @@ def inspect_translation(
         attention=attention,
         search=search,
         search_config=search_config,
-        removals=removals(model, source, target_ids, preprocessor(text), search_config),
+        removals=removals(model, source, target_ids, prepared, search_config),
     )
 
 
@@ -205,10 +207,10 @@ class _RecordedWork(BatchWork):
         return self.recorder
 
 
-def _search(model: ModelDirectory, source_ids: list[int], config: DecodingConfig) -> SearchTree:
-    """The recorded search for a translation of `source_ids`, which have no end of sentence."""
+def _search(model: ModelDirectory, sentence: Sentence, config: DecodingConfig) -> SearchTree:
+    """The recorded search for a translation of a sentence."""
     work = _RecordedWork([TorchEngine(model.model.eval())], model.source_tokenizer, model.target_tokenizer)
-    (hypotheses,) = work.search([Sentence(source_ids, model.target_tokenizer.begin_ids)], config)
+    (hypotheses,) = work.search([sentence], config)
     return work.recorder.tree(hypotheses)
 
 

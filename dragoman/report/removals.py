@@ -34,7 +34,7 @@ def removals(
     `target_ids` end with the end of sentence, if they have one. `prepared` is the source before tokenization.
     """
     # Tokens that a source has to begin with, such as that of a language, stay.
-    permanent = {*model.source_tokenizer.begin_ids}
+    permanent = {*model.source_tokenizer.begin_ids, *model.source_tokenizer.label_ids}
     labels: list[str] = []
     shortened: list[list[int]] = []
     for word, label in zip(source.words, source.labels, strict=True):
@@ -44,7 +44,8 @@ def removals(
     if not 1 < len(labels) <= MOST_WORDS:
         return []
     target = target_ids[:-1] if target_ids[-1] == model.model.config.eos_id else target_ids
-    work, begin_ids = BatchWork([TorchEngine(model.model)], *model.tokenizers), model.target_tokenizer.begin_ids
+    work = BatchWork([TorchEngine(model.model)], *model.tokenizers)
+    begin_ids = target[: work.num_given]
     size = max(1, BATCH_ROWS // config.beam_size)
     results: list[Removal] = []
     for start in range(0, len(shortened), size):

@@ -28,8 +28,7 @@ def word_probabilities(model: ModelDirectory, text: str, target: str) -> list[Wo
     source, translation = model.preprocessor.pair(text, target)
     source_ids = encoded(model, model.source_tokenizer, source)
     target_ids = encoded(model, model.target_tokenizer, translation)
-    given = len(model.target_tokenizer.begin_ids)
-    log_probs, _ = forced_decoding(model.model, source_ids, target_ids, given=given)
+    log_probs, _ = forced_decoding(model.model, source_ids, target_ids, given=model.target_tokenizer.num_given)
     chosen = log_probs[range(len(target_ids)), target_ids]
     axis = Axis.of(model.target_tokenizer, target_ids)
     probabilities = []

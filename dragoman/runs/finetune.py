@@ -11,6 +11,7 @@ from dragoman.config.training import FUZZY, TERMS, TrainingConfig
 from dragoman.errors import UsageError, shown
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 from dragoman.text.labels import languages_in, name_of
+from dragoman.text.language_codes import find_language
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.pretrained import load_tokenizer
 
@@ -98,14 +99,37 @@ def refuse_new_tokenizers(
             raise UsageError(f"tokenizer.{name} is for new tokenizers, but those of {path} are kept; {remedy}.")
 
 
-def refuse_unknown_targets(model: str, labels: Iterable[str], known: list[tuple[str | None, str]]) -> None:
-    """Raise `UsageError` for a label of pairs whose target language the base model has no token for.
+def refuse_unknown_languages(
+    model: str, labels: Iterable[str], known: list[tuple[str | None, str]], new_languages: Iterable[str]
+) -> None:
+    """Raise `UsageError` for a label of pairs whose languages the base model has no token for.
 
-    `known` are the source and target languages of the base model, if it was trained on several pairs of them.
+    `known` are the source and target languages of a base model that was trained here on several pairs of them, and
+    `new_languages` are the codes of those that are added to the base model.
     """
-    targets = dict.fromkeys(target for _, target in known)
+    labels = list(labels)
+    if not labels:
+        return
+    base_config, _ = check_files(Path(model))
+    source, target = (load_tokenizer(Path(model) / base_config[key]) for key in TOKENIZERS)
+    if not source.languages:
+        targets = dict.fromkeys(target for _, target in known)
+        for label in labels:
+            if languages_in(label)[1] not in targets:
+                what = (
+                    f"translates into {', '.join(targets)} alone" if targets else "goes on with one pair of languages"
+                )
+                raise UsageError(f"{model} {what}, but there are pairs of {name_of(label)}; leave them out.")
+        return
+    if not source.open_to_labels().reads_labels:
+        raise UsageError(
+            f"{model} has the language of a source at its end, as NLLB's first tokenizer did, and goes on with one "
+            "pair of languages; give the pairs of one."
+        )
+    codes = [*source.languages, *new_languages]
     for label in labels:
-        _, target = languages_in(label)
-        if target not in targets:
-            what = f"translates into {', '.join(targets)} alone" if targets else "goes on with one pair of languages"
-            raise UsageError(f"{model} {what}, but there are pairs of {name_of(label)}; leave them out.")
+        languages = languages_in(label) if target.languages else languages_in(label)[1:]
+        for language in languages:
+            if not language or not find_language(language, codes):
+                what = f"does not know the language '{language}'" if language else "needs to know both languages"
+                raise UsageError(f"{model} {what}, but there are pairs of {name_of(label)}; leave them out.")

@@ -180,7 +180,7 @@ def describe(
         # A resumed run may have other settings than the one that kept the model.
         if decoding_defaults(directory.path) != config.decoding.model_copy(update={"max_tokens": None}):
             replace(ModelDirectory.load(directory.path), decoding=config.decoding).save(directory.path)
-    if config.finetune.lora and config.finetune.adapts and not config.finetune.new_language:
+    if config.finetune.lora and config.finetune.adapts and not config.finetune.new_languages:
         with last_steps("The adapter"):
             base, adapted = (ArrayDirectory.load(path) for path in (directory.base, directory.path))
             write_adapter(

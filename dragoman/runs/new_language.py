@@ -58,7 +58,8 @@ def with_language(
     elif target_grows and isinstance(target, PretrainedTokenizer):
         grown_target = _grown(target, token, code, joined)
     ids = {source.spelled(id_): id_ for id_ in range(source.vocab_size)}
-    rows = [_ids(source, alike), *([ids[part] for part in parts] for parts in joined.values())]
+    new = [parts for piece, parts in joined.items() if piece not in ids]
+    rows = [_ids(source, alike), *([ids[part] for part in parts] for parts in new)]
     return ModelDirectory(
         _with_rows(directory.model, rows, rows if target_grows else []).eval(),
         grown_source,
@@ -71,8 +72,9 @@ def with_language(
 
 
 def _joined_pieces(tokenizer: PretrainedTokenizer, texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """New pieces for texts, and the pieces of the vocabulary of which each is made."""
-    known = set(tokenizer.content.pieces)
+    """Pieces for texts, and the pieces of the vocabulary of which each is made; other new languages may have some."""
+    of_others = {piece for joined in tokenizer.content.joined.values() for piece in joined}
+    known = set(tokenizer.content.pieces) - of_others
     joined = learn_joined(tokenizer.split(texts), known)
     return {piece: parts for piece, parts in joined.items() if known.issuperset(parts)}
 
@@ -94,12 +96,13 @@ def _token_of(tokenizer: PretrainedTokenizer, code: str) -> str:
 def _grown(
     tokenizer: PretrainedTokenizer, token: str, code: str, joined: Mapping[str, Sequence[str]]
 ) -> PretrainedTokenizer:
-    """The same tokenizer with a token for a language, and joined pieces, as the last ones."""
+    """The same tokenizer with a token for a language, and the joined pieces that it lacks, as the last ones."""
     content = tokenizer.content
+    known = {*content.pieces}
     return PretrainedTokenizer(
         replace(
             content,
-            pieces=[*content.pieces, token, *joined],
+            pieces=[*content.pieces, token, *(piece for piece in joined if piece not in known)],
             languages=content.languages | ({code: token} if content.languages else {}),
             joined=content.joined | ({token: {piece: [*parts] for piece, parts in joined.items()}} if joined else {}),
         )

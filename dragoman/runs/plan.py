@@ -21,7 +21,7 @@ from dragoman.data.splitting import sizes_to_hold_out
 from dragoman.errors import DataError, UsageError, command_line
 from dragoman.evaluation.agreement import check_models
 from dragoman.runs.choices import Resources, choose
-from dragoman.runs.finetune import adopt_base_model, refuse_unknown_targets
+from dragoman.runs.finetune import adopt_base_model, refuse_unknown_languages
 from dragoman.storage.metrics_log import REQUESTED, read_metrics
 from dragoman.storage.mirror import Mirror
 from dragoman.storage.run_directory import RunDirectory
@@ -102,9 +102,9 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         if config.finetune.adapts:
             config.data.languages = config.data.languages or languages(base)
             known_directions = directions(base)
-            if known_directions and config.finetune.new_language:
-                code, _ = config.finetune.new_language
-                known_directions += [(source, plain_code(code)) for source, _ in known_directions]
+            sources = [source for source, _ in known_directions]
+            for code in config.finetune.new_languages:
+                known_directions += [(source, plain_code(code)) for source in sources]
     if config.data.holds_out_all and config.data.split != "sentence":
         raise UsageError(
             f"data.split={config.data.split} says how pairs are split off, but validation and test pairs are given; "
@@ -129,15 +129,16 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
             pairs.source_language, pairs.target_language = config.data.languages
     if config.training.joined:
         refuse_unspaced(config.data.languages or pairs.languages or ())
-    if config.finetune.new_language:
-        refuse_other_pairs(config.finetune.new_language[0], pairs)
+    for code in config.finetune.new_languages:
+        refuse_other_pairs(code, pairs)
     if config.training.has_hints and pairs.counts.labels:
         raise UsageError(
             "training.fuzzy and training.terms are for one pair of languages: what is most like a source, and other "
             "forms of a word, may be of another language. Leave them out."
         )
     if config.finetune.model and config.finetune.adapts:
-        refuse_unknown_targets(config.finetune.model, pairs.counts.labels, known_directions)
+        new_languages = config.finetune.new_languages
+        refuse_unknown_languages(config.finetune.model, pairs.counts.labels, known_directions, new_languages)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, round(pairs.share * pairs.counts.pairs), pairs.share * pairs.counts.tokens)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))

@@ -181,8 +181,7 @@ def _prepare_data(
         if isinstance(pairs, PairFile):
             pairs = best_pairs(pairs, config, near=directory.data, tell=tell)
         if config.finetune.model:
-            texts = _texts_of_new_language(pairs, config) if isinstance(pairs, PairFile) else ()
-            base_tools = _copy_base_model(Path(config.finetune.model), config, directory, texts)
+            base_tools = _copy_base_model(Path(config.finetune.model), config, directory, pairs)
         if isinstance(pairs, PreparedFolder):
             pairs.check()
             pairs.place(directory.data)
@@ -195,11 +194,8 @@ def _prepare_data(
             seal(directory.data)
 
 
-def _texts_of_new_language(pairs: PairFile, config: RunConfig) -> Iterable[str]:
-    """Sentences of the training pairs in the language that is added to the base model; none if none is."""
-    if not config.finetune.new_language:
-        return
-    code, _ = config.finetune.new_language
+def _texts_of(code: str, pairs: PairFile, config: RunConfig) -> Iterable[str]:
+    """Sentences of the training pairs in a language that is added to the base model."""
     train = split_off(pairs, config).train
     assert isinstance(train, PairFile)
     for source, target in train.sample(TOKENIZER_PAIRS):
@@ -210,18 +206,24 @@ def _texts_of_new_language(pairs: PairFile, config: RunConfig) -> Iterable[str]:
                 yield sentence
 
 
-def _copy_base_model(path: Path, config: RunConfig, directory: RunDirectory, texts: Iterable[str]) -> TextTools | None:
-    """Copy the base model into the run, which needs it again when it is resumed.
+def _copy_base_model(
+    path: Path, config: RunConfig, directory: RunDirectory, pairs: PairFile | PreparedFolder
+) -> TextTools | None:
+    """Copy the base model into the run, which needs it again when it is resumed, with the languages that are added.
 
-    If a language is added to it, `texts` are sentences of that. Returns its tokenizers and style if the run keeps them.
+    Returns its tokenizers and style if the run keeps them.
     """
     base = ModelDirectory.load(path)
     directions = [*base.directions]  # with a new language, the pairs say from or into which others it is trained
-    if config.finetune.new_language:
-        base = with_language(base, *config.finetune.new_language, texts=texts)
+    for code, like in config.finetune.new_languages.items():
+        texts = _texts_of(code, pairs, config) if isinstance(pairs, PairFile) else ()
+        base = with_language(base, code, like, texts=texts)
     if config.finetune.adapts and not base.directions:  # with several directions, each source has the label of its own
-        base = base.speaking(*(config.data.languages or (None, None)))
-        base.require_languages(for_good=True)
+        if isinstance(pairs, PairFile) and pairs.counts.labels:
+            base = base.open_to_labels([*map(languages_in, pairs.counts.labels)])
+        else:
+            base = base.speaking(*(config.data.languages or (None, None)))
+            base.require_languages(for_good=True)
     base.save(directory.base)
     if sketch := read_sketch(path):
         write_sketch(directory.base, sketch)
@@ -403,10 +405,7 @@ def freeze(model: Transformer, finetune: FinetuneConfig) -> None:
     matrices = {id(linear.weight) for linear in linear_maps(model)}
     for name, parameter in model.named_parameters():
         part = "embeddings" if ".embedding." in name else name.partition(".")[0]
-        has_new_rows = (not finetune.adapts or finetune.new_language is not None) and part in (
-            "embeddings",
-            "projection",
-        )
+        has_new_rows = (not finetune.adapts or bool(finetune.new_languages)) and part in ("embeddings", "projection")
         is_learned = not finetune.lora or id(parameter) in matrices or has_new_rows
         parameter.requires_grad_(is_learned and part not in finetune.freeze)
     if finetune.lora:

@@ -33,7 +33,7 @@ from dragoman.storage.validate import (
 )
 from dragoman.storage.weights_file import read_weights
 from dragoman.text.characters import normalised
-from dragoman.text.labels import several_targets
+from dragoman.text.labels import only, several_languages
 from dragoman.text.language_codes import known_language, same_language, standard_code
 from dragoman.text.preprocessing import Preprocessor, SourceStyle
 from dragoman.text.tokenizers.placeholders import Prepared
@@ -71,7 +71,13 @@ class Directory(Generic[M]):
     @property
     def preprocessor(self) -> Preprocessor:
         """Preprocessor that turns a sentence into the text that the source tokenizer reads."""
-        return Preprocessor(self.style, self.source_tokenizer, (self.source_language, self.target_language))
+        return Preprocessor(
+            self.style,
+            self.source_tokenizer,
+            self.languages,
+            target_tokenizer=self.target_tokenizer,
+            directions=self.directions,
+        )
 
     def speaking(self, source: str | None, target: str | None) -> Self:
         """The same model set to other languages that it knows; None: the language stays as it is.
@@ -79,15 +85,11 @@ class Directory(Generic[M]):
         Codes may be of any style: de, deu and deu_Latn are the same. Raises `UsageError` for unknown languages.
         """
         if self.directions:
-            return self._in_direction(source, target)
-        if self.source_tokenizer.tagged:  # a tag of the target language stands before each source
-            source_tokenizer = _set_language(self.source_tokenizer, target, self.source_language)
-            target_tokenizer = self.target_tokenizer
+            source, target = source_language, target_language = self._direction(source, target)
         else:
-            source_tokenizer = _set_language(self.source_tokenizer, source, self.source_language)
-            target_tokenizer = _set_language(self.target_tokenizer, target, self.target_language)
-        source_language = standard_code(source) if source else self.source_language
-        target_language = standard_code(target) if target else self.target_language
+            source_language = standard_code(source) if source else self.source_language
+            target_language = standard_code(target) if target else self.target_language
+        source_tokenizer, target_tokenizer = self._tokenizers_speaking(source, target)
         return replace(
             self,
             source_tokenizer=source_tokenizer,
@@ -96,27 +98,48 @@ class Directory(Generic[M]):
             target_language=target_language,
         )
 
-    def _in_direction(self, source: str | None, target: str | None) -> Self:
-        """`speaking` for a model that was trained on several pairs of languages."""
+    def open_to_labels(self, directions: Sequence[tuple[str | None, str]]) -> Self:
+        """The same model for sources with labels of these directions: a model of many languages set to none of them."""
+        source, target = self.tokenizers
+        opened = source.open_to_labels()
+        return replace(
+            self,
+            source_tokenizer=opened,
+            target_tokenizer=opened if source is target else target.open_to_labels(),
+            source_language=only(source for source, _ in directions),
+            target_language=only(target for _, target in directions),
+            directions=directions,
+        )
+
+    def _tokenizers_speaking(self, source: str | None, target: str | None) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers set to other languages."""
+        of_source, of_target = self.tokenizers
+        if self.directions and of_source.targets:
+            return of_source.speaking(target) if target else of_source, of_target
+        if of_source.tagged:  # a tag of the target language stands before each source
+            return _set_language(of_source, target, self.source_language), of_target
+        return (
+            _set_language(of_source, source, self.source_language),
+            _set_language(of_target, target, self.target_language),
+        )
+
+    def _direction(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+        """These languages, or those that this model is set to, as the pairs that it was trained on spell them."""
         sources = [code for code, _ in self.directions if code]
         targets = [code for _, code in self.directions if code]
         if source and sources:
             source = known_language(source, sources)
-        source = source or self.source_language
-        target = known_language(target, targets) if target else self.target_language
-        tokenizer = self.source_tokenizer
-        if target and tokenizer.targets:
-            tokenizer = tokenizer.speaking(target)
-        return replace(self, source_tokenizer=tokenizer, source_language=source, target_language=target)
+        return source or self.source_language, known_language(target, targets) if target else self.target_language
 
     def require_languages(self, *, for_good: bool = False) -> None:
         """Raise `UsageError` if a model of many languages is not set to the languages to translate between.
 
-        The target may stay open if each text can name it by a tag or a label, unless it has to be set `for_good`.
+        They may stay open if each text can name them by a tag or a label, unless they have to be set `for_good`.
         """
         if self.directions:
-            if for_good and not self.target_language:
-                raise UsageError(several_targets(self.directions))
+            is_open = not self.target_language or any(tokenizer.reads_labels for tokenizer in self.tokenizers)
+            if for_good and is_open:
+                raise UsageError(several_languages(self.directions, self.target_language))
             return
         for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True):
             if tokenizer.languages and not tokenizer.language and (for_good or not tokenizer.tagged):

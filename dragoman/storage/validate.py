@@ -12,7 +12,7 @@ from dragoman.errors import DataError, UsageError, shortened, shown
 from dragoman.model.config import TransformerConfig
 from dragoman.storage.weights_file import opened
 from dragoman.system.seals import checksum
-from dragoman.text.labels import only, several_targets
+from dragoman.text.labels import only, several_languages
 from dragoman.text.language_codes import Languages, known_language
 
 FORMAT = 1
@@ -241,7 +241,7 @@ def check_languages(model: Path, source: str | None, target: str | None, *, requ
     source = _known_or_only(source, [code for code, _ in known if code])
     target = _known_or_only(target, [code for _, code in known if code])
     if required and not target:
-        raise UsageError(several_targets(known))
+        raise UsageError(several_languages(known))
     return source, target
 
 

@@ -46,8 +46,12 @@ def readable(text: str) -> str:
     return f"{token(target)} {rest}"
 
 
-def several_targets(directions: Iterable[tuple[str | None, str]]) -> str:
-    """Error message for a model of several target languages when none of them was chosen."""
+def several_languages(directions: Iterable[tuple[str | None, str]], target: str | None = None) -> str:
+    """Error message for a model of several languages when no `target` was chosen, or else no source."""
+    if target:
+        sources = ", ".join(dict.fromkeys(filter(None, (source for source, _ in directions))))
+        options = "with --from CODE, in `export` with --languages CODE,TARGET, in Python with languages=(CODE, TARGET)"
+        return f"This model translates from {sources}; choose one {options}."
     targets = ", ".join(dict.fromkeys(target for _, target in directions))
     options = "with --to CODE, in `export` with --languages SOURCE,CODE, in Python with languages=(None, CODE)"
     return f"This model translates into {targets}; choose one {options}."

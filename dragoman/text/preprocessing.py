@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from dragoman.errors import DataError, UsageError
 from dragoman.system.optional import load
 from dragoman.text.characters import cut_label, normalised
-from dragoman.text.labels import several_targets
+from dragoman.text.labels import label as label_of
+from dragoman.text.labels import languages_in, several_languages
 from dragoman.text.language_codes import two_letters
 from dragoman.text.spelling import Speller, count_spellings, known_spellings
 from dragoman.text.stops import Marks, StopCounts, with_mark, without_added_stop
@@ -105,15 +106,28 @@ MOST_AHEAD, LONGEST_AHEAD = 4096, 1_000
 class Preprocessor:
     """Prepares sentences for a model, and restores in translations what preparing took out."""
 
-    def __init__(self, style: SourceStyle, tokenizer: Tokenizer, languages: tuple[str | None, str | None]):
-        """`tokenizer` is the one of the sources; placeholders are masked if it has slots for them."""
+    def __init__(
+        self,
+        style: SourceStyle,
+        tokenizer: Tokenizer,
+        languages: tuple[str | None, str | None],
+        *,
+        target_tokenizer: Tokenizer | None = None,
+        directions: Iterable[tuple[str | None, str]] = (),
+    ):
+        """`tokenizer` is the one of the sources; placeholders are masked if it has slots for them.
+
+        `target_tokenizer` and `directions` matter where labels name languages: what sentences without one can be
+        translated into, for the error message.
+        """
         source_language, self._target_language = languages
         self._normalised = source_rules(style, source_language, tokenizer)
         self._marks = Marks(style.stop, style.question, style.questions)
         self._adds_stops = style.adds_stops
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
-        # A tokenizer that says one language already needs no label.
-        self._targets = [] if tokenizer.language else [(None, target) for target in tokenizer.targets]
+        self._tokenizers = tokenizer, target_tokenizer or tokenizer
+        self._directions = [*directions] or [(None, target) for target in tokenizer.targets]
+        self._needs_label = bool(self._directions) and any(side.reads_labels for side in self._tokenizers)
         self._masks_placeholders = tokenizer.placeholders
         self._excluded = {*tokenizer.symbols, *style.translated}
         self._ahead: dict[str, Prepared] = {}
@@ -123,11 +137,11 @@ class Preprocessor:
         """The sentence as it is encoded; placeholders that are `excluded` stay text."""
         if not excluded and (ahead := self._ahead.pop(sentence, None)):
             return ahead
-        label, sentence = self._cut_label(sentence)
+        (label, target_label), sentence = self._cut_label(sentence)
         text = with_mark(self._normalised(sentence), self._marks)
         text, capitals = self._truecaser(text)
         prepared = mask(text, self._excluded.union(excluded)) if self._masks_placeholders else Prepared(text)
-        return replace(prepared, text=label + prepared.text, capitals=capitals)
+        return replace(prepared, text=label + prepared.text, capitals=capitals, target_label=target_label)
 
     def ahead(self, sentence: str) -> Prepared:
         """The sentence as it is encoded. It is kept until it is asked for again, as one that is first counted is."""
@@ -138,24 +152,29 @@ class Preprocessor:
             self._ahead[sentence] = prepared
         return prepared
 
-    def _cut_label(self, sentence: str) -> tuple[str, str]:
-        """The label that the tokenizer needs, and the sentence. Raises `UsageError` if it lacks one."""
+    def _cut_label(self, sentence: str) -> tuple[tuple[str, str], str]:
+        """The labels that both tokenizers need, and the sentence. Raises `UsageError` if nothing names its target."""
         label, text = cut_label(sentence)
-        if self._targets and not label:
-            raise UsageError(several_targets(self._targets))
-        return label if self._targets else "", text
+        if self._needs_label and not label and not self._tokenizers[0].tag(text):
+            raise UsageError(several_languages(self._directions, self._target_language))
+        source_tokenizer, target_tokenizer = self._tokenizers
+        labels = labels_of_sides(label, source_tokenizer, target_tokenizer)
+        if label and target_tokenizer.languages and source_tokenizer.reads_labels and not labels[0]:
+            raise UsageError(several_languages(self._directions, languages_in(label)[1]))
+        return labels, text
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both sides of a pair as they are encoded."""
-        label, source = self._cut_label(source)
+        (label, target_label), source = self._cut_label(source)
         source, target = self._truecaser(self._normalised(source))[0], normalised(target)
         if self._masks_placeholders:
             source, target = mask_pair(source, target, self._excluded)
-        return label + source, target
+        return label + source, target_label + target
 
     def prefix(self, text: str, source: Prepared) -> str:
         """The beginning of a translation as it is encoded."""
-        return mask_translation(normalised(text), source) if self._masks_placeholders else normalised(text)
+        text = mask_translation(normalised(text), source) if self._masks_placeholders else normalised(text)
+        return source.target_label + text
 
     def restored(self, translation: str, source: Prepared) -> str:
         """A decoded translation with the values of its slots, in capitals if its source was."""
@@ -167,6 +186,22 @@ class Preprocessor:
         """A whole translation without a final stop that its source does not have."""
         # A pretrained model, whose style has no stop, keeps the stops that it writes elsewhere.
         return without_added_stop(translation, source) if self._marks.stop and not self._adds_stops else translation
+
+
+def labels_of_sides(label: str, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer) -> tuple[str, str]:
+    """The labels before source and target from which the tokenizers make the tokens that a model needs.
+
+    Models that were trained here, and those of Marian, have a token of the target language before the source. Those of
+    M2M and NLLB have a token of its own language before each side.
+    """
+    if not label:
+        return "", ""
+    source_language, target_language = languages_in(label)
+    named = label_of(None, target_language)
+    if target_tokenizer.languages:
+        own = label_of(None, source_language) if source_language and source_tokenizer.reads_labels else ""
+        return own, named if target_tokenizer.reads_labels else ""
+    return named if source_tokenizer.reads_labels else "", ""
 
 
 def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:

@@ -14,7 +14,6 @@ from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
-from dragoman.runs.finetune import refuse_unknown_targets
 from dragoman.runs.plan import plan_resume
 from dragoman.runs.prepared import prepare_folder
 from dragoman.runs.train import resume_run
@@ -26,7 +25,7 @@ from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import read_config
 from dragoman.terminal import Display
 from dragoman.text.characters import cut_label
-from dragoman.text.labels import label, name_of
+from dragoman.text.labels import name_of
 from tests.runs.test_train import SMALL
 from tests.small import train_run
 
@@ -246,8 +245,6 @@ def test_a_model_is_fine_tuned_on_one_of_its_languages(folder, model, tmp_path):
         finetuned("data.languages=[en,es]")
     with pytest.raises(DataError, match="does not say its languages"):
         finetuned()
-    with pytest.raises(UsageError, match="one pair of languages, but there are pairs of en-es"):
-        refuse_unknown_targets("theirs", [label("en", "es")], [])
     data = opened(finetuned("data.languages=[en,de]"))
     assert {*first_tokens(data)} == {"<2de>"}
     assert read_config(tmp_path / "run")["directions"] == [["en", "fr"], ["en", "de"]]

@@ -179,6 +179,27 @@ def test_a_model_of_several_targets_learns_another_one(tmp_path: Path) -> None:
     assert ("en", "gn") in ModelDirectory.load(tmp_path / "run").directions
 
 
+def test_two_new_languages_share_what_both_join(m2m: Path) -> None:
+    directory = ModelDirectory.load(m2m)
+    sentences = ["mbojape ojapo mbojape", "che mbojape", "ojapo che"] * 20
+    first = with_language(directory, "gn", "es", texts=sentences)
+    both = with_language(first, "qu", "gn", texts=[*sentences, *["mbojapekuna"] * 20])
+    tokenizer = both.source_tokenizer
+    joined = [tokenizer.content.joined[token] for token in ("__gn__", "__qu__")]
+    shared = joined[0].keys() & joined[1].keys()
+    assert shared
+    assert (
+        len({*tokenizer.content.pieces}) == tokenizer.vocab_size == len(dict(both.model.named_parameters())[OF_SOURCES])
+    )
+    own = len(joined[1].keys() - joined[0].keys())
+    assert tokenizer.vocab_size == first.source_tokenizer.vocab_size + 1 + own
+    for code, known in (("gn", first), ("es", directory)):
+        for text in sentences[:3]:
+            assert tokenizer.speaking(code).encode(text) == known.source_tokenizer.speaking(code).encode(text)
+    for text in sentences[:3]:
+        assert tokenizer.speaking("qu").decode(tokenizer.speaking("qu").encode(text)) == text
+
+
 def test_pieces_are_joined_for_the_new_language_and_old_texts_are_as_before(m2m: Path, tmp_path: Path) -> None:
     directory = ModelDirectory.load(m2m)
     sentences = ["mbojape ojapo mbojape", "che mbojape", "ojapo che"] * 20

@@ -225,6 +225,8 @@ class Prepared:
     few slots, too few to learn where such spaces belong."""
     capitals: bool = False
     """Whether the sentence was in capitals, as its translation is to be."""
+    target_label: str = ""
+    """The label that the translation begins with, for a tokenizer that reads it."""
 
 
 def mask(text: str, excluded: Collection[str] = ()) -> Prepared:

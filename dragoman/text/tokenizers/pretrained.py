@@ -1,13 +1,13 @@
 """Tokenizers of pretrained models: pieces that SentencePiece or the library `tokenizers` finds, numbered as theirs.
 
 The model numbers its pieces and special tokens by a vocabulary of its own. Tokens of languages are no text: `begin`
-puts one before each text, such as `__de__`.
+puts one before each text, such as `__de__`, or a label names the language of each text.
 """
 
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,9 @@ import tokenizers
 
 from dragoman.errors import DataError, DragomanError
 from dragoman.system.optional import load
-from dragoman.text.characters import well_formed
+from dragoman.text.characters import cut_label, well_formed
+from dragoman.text.labels import languages_in
+from dragoman.text.language_codes import known_language
 from dragoman.text.tokenizers.algorithms import SpecialIds
 from dragoman.text.tokenizers.imported import steps
 from dragoman.text.tokenizers.joined import SPACE, with_joined
@@ -135,8 +137,8 @@ class PretrainedTokenizer(Tokenizer):
         end = self._ids[vocabulary.begin] if vocabulary.legacy and vocabulary.begin else self.special_ids.eos
         self.closing = self.special_ids._replace(eos=end)
         self._symbols = {}
-        self._joined = vocabulary.joined.get(vocabulary.begin or "", {})
-        self._longest = max(map(len, self._joined.values()), default=0)
+        self._longest = {token: max(map(len, parts.values()), default=0) for token, parts in vocabulary.joined.items()}
+        self._tokens_of_codes: dict[str, str] = {}
         self._tags = frozenset(vocabulary.languages.values())
         self._without_text = frozenset([*vocabulary.special, *(self._ids[token] for token in self._tags)])
 
@@ -145,6 +147,21 @@ class PretrainedTokenizer(Tokenizer):
 
     def speaking(self, language: str) -> "PretrainedTokenizer":
         return PretrainedTokenizer(replace(self.content, begin=self.content.languages[language]))
+
+    def open_to_labels(self) -> "PretrainedTokenizer":
+        return PretrainedTokenizer(replace(self.content, begin=None))
+
+    @property
+    def reads_labels(self) -> bool:
+        return bool(self.languages) and self.language is None and not self.content.legacy
+
+    @property
+    def label_ids(self) -> Collection[int]:
+        return [self._ids[token] for token in self._tags] if self.reads_labels else []
+
+    @property
+    def num_given(self) -> int:
+        return 1 if self.reads_labels else len(self.begin_ids)
 
     @property
     def is_changed(self) -> bool:
@@ -156,7 +173,7 @@ class PretrainedTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, after that of its language; a lone surrogate becomes U+FFFD."""
-        begins: list[list[int]] = []
+        begins: list[str] = []
         rests: list[str] = []
         for text in map(well_formed, texts):
             begin, rest = self._begin(text)
@@ -164,29 +181,38 @@ class PretrainedTokenizer(Tokenizer):
             rests.append(rest)
         if not rests:
             return []
-        unknown = self.special_ids.unk
-        end = [self.special_ids.eos] if self.content.legacy else []
+        legacy, unknown = self.content.legacy, self.special_ids.unk
+        end = [self.special_ids.eos] if legacy else []
         ids_of_texts = []
         for begin, pieces in zip(begins, self._pieces.split(rests), strict=True):
-            if self._longest:
-                pieces = with_joined(pieces, self._joined, self._longest)
+            if longest := self._longest.get(begin):
+                pieces = with_joined(pieces, self.content.joined[begin], longest)
             if self.content.trimmed:
                 pieces = [part for piece in pieces for part in longest_parts(piece, self._ids)]
-            ids_of_texts.append([*begin, *[self._ids.get(piece, unknown) for piece in pieces], *end])
+            first = [self._ids[begin]] if begin and not legacy else []
+            ids_of_texts.append([*first, *[self._ids.get(piece, unknown) for piece in pieces], *end])
         return ids_of_texts
 
     def tag(self, text: str) -> str:
+        if label := cut_label(text)[0]:
+            return label
         begin = text[: text.find("<<") + 2]
         return begin if self.tagged and begin in self._tags else ""
 
-    def _begin(self, text: str) -> tuple[list[int], str]:
-        """The token before a text, perhaps its own tag, and the text without that."""
-        if tag := self.tag(text):
-            return [self._ids[tag]], text.removeprefix(tag)
-        begin = self.content.begin
-        if not begin or self.content.legacy:
-            return [], text
-        return [self._ids[begin]], text
+    def _begin(self, text: str) -> tuple[str, str]:
+        """The token of the language of a text, perhaps by its own tag or label, and the text without these."""
+        label, rest = cut_label(text)
+        if label:
+            return self._named(languages_in(label)[1]), rest
+        tag = self.tag(text)
+        return tag or self.content.begin or "", text.removeprefix(tag)
+
+    def _named(self, code: str) -> str:
+        """The token of a language, whose code may be of another style."""
+        token = self._tokens_of_codes.get(code)
+        if token is None:
+            token = self._tokens_of_codes[code] = self.languages[known_language(code, self.languages)]
+        return token
 
     def spells(self, character: str) -> bool:
         return self.special_ids.unk not in self.encode(character)

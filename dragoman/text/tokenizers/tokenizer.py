@@ -68,6 +68,25 @@ class Tokenizer:
         """Ids that every text begins with, such as that of its language; in targets the model does not predict them."""
         return self.encode("")
 
+    @property
+    def num_given(self) -> int:
+        """Number of tokens that a target begins with and that the model does not predict, with or without a label."""
+        return len(self.begin_ids)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether a text needs a label that names its language, or that of its translation."""
+        return bool(self.targets) and self.language is None
+
+    def open_to_labels(self) -> "Tokenizer":
+        """The same tokenizer for texts of several languages, each of which a label names."""
+        return self
+
+    @property
+    def label_ids(self) -> Collection[int]:
+        """The ids of the tokens that labels become."""
+        return self.targets.values()
+
     def tag(self, text: str) -> str:
         """The token of a language or the label that this text begins with; empty if it has neither."""
         return cut_label(text)[0] if self.targets else ""
