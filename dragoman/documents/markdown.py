@@ -51,6 +51,8 @@ _ALL_SPECIAL = "\\`*_{}[]<>$~=^&!|"
 """Characters that begin or end markup in some places."""
 _MARK = re.compile(r"[\\`*_{}\[\]<$~=^&:+]")
 _MARKUP = re.compile(rf"[{re.escape(_ALL_SPECIAL)}]")
+_COLON = re.compile(r":(?=[\w+-]+:|//)")
+"""A colon that may begin an emoji, or stand in an address."""
 _BEGINS_BLOCK = re.compile(
     r"""(?P<mark>\#{1,6}(?=\s|\Z)|>|[-+*](?=\s|\Z)|`{3,}(?=[^`]*\Z)|~{3}|:{3}|:(?=\s)|(?:=+|-+|[*_]{3,})(?=\s*\Z)
          |\[(?P<label>[^\[\]]*)\]:|\|
@@ -450,15 +452,19 @@ class _Spelling:
     """Characters that the text has as they are."""
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Other characters, with the escape or entity that the text has for them."""
+    escapes_colons: bool = False
+    """Whether the text has an escaped colon, without which it would have an emoji or an address."""
 
     @classmethod
     def of(cls, passage: _Passage, parts: Sequence[Piece]) -> "_Spelling":
         """The spelling of a passage."""
         literal: set[str] = set()
         spelled: dict[str, str] = {}
+        escapes_colons = False
         for part in parts:
             if isinstance(part.content, str):
                 markup = passage.text[part.start : part.end]
+                escapes_colons = escapes_colons or markup == "\\:"
                 if markup == part.content:
                     literal.update(markup)
                 elif len(part.content) == 1 and (markup[0] == "&" or part.content in _ALL_SPECIAL):
@@ -466,6 +472,7 @@ class _Spelling:
         return cls(
             literal - spelled.keys(),
             {character: markup for character, markup in spelled.items() if character not in literal},
+            escapes_colons,
         )
 
     def write(self, text: str, *, escape_all: bool) -> str:
@@ -482,7 +489,8 @@ class _Spelling:
             within_word = re.match(r"\w_\w", text[max(0, match.start() - 1) : match.start() + 2])
             return character if within_word else f"\\{character}"
 
-        return re.sub(f"[{re.escape(_ALL_SPECIAL + ''.join(self.spelled))}]", spelled, text)
+        written = re.sub(f"[{re.escape(_ALL_SPECIAL + ''.join(self.spelled))}]", spelled, text)
+        return _COLON.sub(r"\\:", written) if self.escapes_colons else written
 
 
 @dataclass(frozen=True)

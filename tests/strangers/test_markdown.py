@@ -121,6 +121,11 @@ def test_texts_are_translated_and_their_markup_stays(text, expected):
     assert translated(text, "a.md", SAME) == text
 
 
+@pytest.mark.parametrize("text", ["Type \\:smile: here: now.\n", "Type https\\://a.example: a link.\n"])
+def test_a_colon_that_would_make_an_emoji_or_an_address_stays_escaped(text):
+    assert translated(text, "a.md", SAME) == text
+
+
 @pytest.mark.parametrize("text", [text for text, _ in TRANSLATED])
 def test_documents_have_the_same_structure_backwards(text):
     assert structure(translated(text, "a.md", BACKWARDS)) == structure(text)
