@@ -126,10 +126,10 @@ def translated(
     work = translator._work
     complete = work._completed
 
-    def counted(candidates: list) -> list:
+    def counted(candidates: list, *others: object) -> list:
         nonlocal completed
         completed += len({candidate.index for candidate in candidates})
-        return complete(candidates)
+        return complete(candidates, *others)
 
     texts = []
     work._completed = counted

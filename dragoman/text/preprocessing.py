@@ -127,7 +127,9 @@ class Preprocessor:
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         self._tokenizers = tokenizer, target_tokenizer or tokenizer
         self._directions = [*directions] or [(None, target) for target in tokenizer.targets]
-        self._needs_label = bool(self._directions) and any(side.reads_labels for side in self._tokenizers)
+        # Targets begin with a token of their language if the model knows them by these.
+        reading = [side for side in self._tokenizers if side is tokenizer or side.languages]
+        self._needs_label = bool(self._directions) and any(side.reads_labels for side in reading)
         self._masks_placeholders = tokenizer.placeholders
         self._excluded = {*tokenizer.symbols, *style.translated}
         self._ahead: dict[str, Prepared] = {}
