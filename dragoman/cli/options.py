@@ -23,7 +23,7 @@ Argument, Option = partial(typer.Argument, readable=False), partial(typer.Option
 File = partial(Option, metavar="FILE")
 OUTPUT = ("--output", "-o")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
-WITHOUT_OPTION = ("glossary", "forbid", "max_tokens")
+WITHOUT_OPTION = ("glossary", "forbid", "max_tokens", "min_ratios")
 """Fields of `DecodingConfig` that `translate` reads from files, or that only programs set."""
 
 

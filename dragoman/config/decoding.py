@@ -15,8 +15,8 @@ BEAM_SEARCH = (
 """Fields of the search for one translation."""
 DRAWING = ("sample", "temperature", "top_k", "top_p")
 """Fields of a search that draws translations."""
-MOST_RATIO = 10
-"""Most target tokens for each source token that a limit may have."""
+MOST_RATIO, MOST_SLACK = 10, 100
+"""Most target tokens for each source token that a limit may have, and most of `min_slack`."""
 LONGEST_TERM = 100
 """Characters of a term: the time to look for one grows with the square of its length and more."""
 
@@ -40,10 +40,12 @@ class DecodingConfig(Section):
     min_ratio: float | None = Field(None, ge=0, le=MOST_RATIO)
     """A translation has at least so many tokens for each one of its source; 0: any number; empty: what `train` has
     stored with the model, which is the usual number, less `min_slack`."""
-    min_slack: float | None = Field(None, ge=0, le=100)
+    min_slack: float | None = Field(None, ge=0, le=MOST_SLACK)
     """With `min_ratio`: a translation may have so many tokens fewer, times the square root of the number of tokens of
     its source. Empty: with a `min_ratio` of yours 0, else what `train` has stored, which allows 0.6 of the usual length
     for a source of average length."""
+    min_ratios: dict[str, tuple[float, float]] = Field({})
+    """`min_ratio` and `min_slack` for each target language of a model that has several, as `train` has stored them."""
     max_ratio: float = Field(2.0, ge=0, le=MOST_RATIO)
     """A translation has at most so many tokens for each one of its source, and `max_extra` more."""
     max_extra: int = Field(20, ge=0, le=1_000)
@@ -105,6 +107,16 @@ class DecodingConfig(Section):
         beside = {"split": False, "alignments": False, "confidence": False, "checks": False, "only_above": None}
         return self.model_copy(update=beside | changes)
 
+    def least(self, target: str | None) -> tuple[float, float] | None:
+        """`min_ratio` and `min_slack` of translations into a language; None: of any length."""
+        if self.min_ratio is not None:
+            return self.min_ratio, self.min_slack or 0.0
+        return self.min_ratios.get(target or "")
+
+    def of_any_length(self) -> Self:
+        """The same search for translations that may end at once."""
+        return self.model_copy(update={"min_ratio": None, "min_slack": None, "min_ratios": {}})
+
     def by_beams(self, n_best: int = 1) -> Self:
         """The same search for whole sentences by beams alone: without drawing, diversity and choosing by agreement."""
         usual = {name: type(self).model_fields[name].default for name in (*DRAWING, "diversity", "mbr")}
@@ -158,6 +170,12 @@ class DecodingConfig(Section):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        for target, (ratio, slack) in self.min_ratios.items():
+            if not (0 <= ratio <= MOST_RATIO and 0 <= slack <= MOST_SLACK):
+                raise ValueError(
+                    f"`min_ratios` has {ratio:g} and {slack:g} for {target}; give a ratio from 0 to {MOST_RATIO} and a "
+                    f"slack from 0 to {MOST_SLACK}."
+                )
         if self.max_copies == 1:
             raise ValueError("`max_copies` is 1, which forbids 'very very'; give 2 or more, or 0 for any number.")
         if self.mbr and (self.sample or self.diversity):
@@ -193,6 +211,7 @@ class DecodingOptions(TypedDict, total=False):
     length_offset: float
     min_ratio: float | None
     min_slack: float | None
+    min_ratios: dict[str, tuple[float, float]]
     max_ratio: float
     max_extra: int
     n_best: int

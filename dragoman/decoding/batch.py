@@ -55,6 +55,8 @@ class Sentence:
     terms: list[Term] = field(default_factory=list)
     hint: list[int] = field(default_factory=list)
     """Tokens behind the source for models that read hints, such as the translation of a similar sentence."""
+    least: tuple[float, float] | None = None
+    """Least length of its translation, `ratio` and `slack` of `least_length`; None: any."""
     whole_characters: bool = False
     """Whether incomplete UTF-8 sequences are forbidden. This makes the search slow and is hardly ever needed."""
 
@@ -357,14 +359,15 @@ class BatchWork:
         prefixes = repeated([s.prefix for s in sentences], times)
         bans = self._bans(sentences, config, times)
         guard = self._guard(sentences, config.max_copies, times) if config.max_copies else None
-        floors = repeated([self._fewest_tokens(s, config) for s in sentences], times) if config.min_ratio else []
+        has_least = any(sentence.least for sentence in sentences)
+        floors = repeated([self._fewest_tokens(s, config) for s in sentences], times) if has_least else []
         end, given = self.config.eos_id, self.num_given
         return RuledStepper(stepper, prefixes=prefixes, bans=bans, guard=guard, floors=floors, end=end, given=given)
 
     def _fewest_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at least."""
-        most = self._most_tokens(sentence, config)
-        return least_length(sentence.source, config.min_ratio, config.min_slack, most=most)
+        ratio, slack = sentence.least or (None, None)
+        return least_length(sentence.source, ratio, slack, most=self._most_tokens(sentence, config))
 
     def _most_tokens(self, sentence: Sentence, config: DecodingConfig) -> int:
         """Tokens that the translation of a sentence has at most, its end included."""

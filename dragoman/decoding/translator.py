@@ -39,9 +39,9 @@ from dragoman.storage.beside import read_confidence, read_sketch
 from dragoman.storage.directory import ArrayDirectory, Directory
 from dragoman.system.gpu import device_name
 from dragoman.system.processes import Workers, one_blas_thread
-from dragoman.text.characters import has_letters, has_words, without_label
+from dragoman.text.characters import cut_label, has_letters, has_words, without_label
 from dragoman.text.faults import faults
-from dragoman.text.labels import several_languages
+from dragoman.text.labels import languages_in, several_languages
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import Prepared
@@ -650,7 +650,7 @@ class Translator(metaclass=_HintsAtOurNames):
         """The hypotheses of each sentence, best first; one without tokens where there is nothing to translate."""
         groups = [[Hypothesis([], 0.0, 0.0)] for _ in inputs]
         filled = [index for index, item in enumerate(inputs) if self._says_something(item.text, item.prepared)]
-        encoded = self._encoded([inputs[index] for index in filled])
+        encoded = self._encoded([inputs[index] for index in filled], config)
         rows = config.n_best if config.sample else config.beam_size
         budget = (config.max_tokens or self.engines[0].batch_tokens) // rows
         batches = self._shared_out([len(sentence.encoded) + 1 for sentence in encoded], budget)
@@ -660,7 +660,7 @@ class Translator(metaclass=_HintsAtOurNames):
             groups[index] = group
         return groups
 
-    def _encoded(self, inputs: Sequence[_Input]) -> list[Sentence]:
+    def _encoded(self, inputs: Sequence[_Input], config: DecodingConfig) -> list[Sentence]:
         """Each sentence in tokens, with its prefix, its terms and its hints."""
         sources = self.source_tokenizer.encode_batch([item.prepared.text for item in inputs])
         prefix_texts = [self._preprocessor.prefix(item.prefix, item.prepared) for item in inputs]
@@ -670,7 +670,9 @@ class Translator(metaclass=_HintsAtOurNames):
             similar = item.hint.tokens if item.hint else []
             # In training, too, terms stand last.
             hint = similar + self._term_hint(source, item.terms)
-            sentences.append(Sentence(source, prefix, item.terms, hint=hint))
+            label, _ = cut_label(item.text)
+            target = languages_in(label)[1] if label else self.languages[1]
+            sentences.append(Sentence(source, prefix, item.terms, hint=hint, least=config.least(target)))
         return sentences
 
     def _candidates(

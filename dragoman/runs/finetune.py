@@ -61,7 +61,7 @@ def adopt_base_model(config: RunConfig) -> None:
             raise UsageError(f"tokenizer.{name} is {shown(value)} in {path}, whose weights need it so; leave it out.")
         setattr(config.tokenizer, name, value)
     # The shortest length follows from the pairs, too; all lengths are others in the tokens of another vocabulary.
-    lengths = ["min_ratio", "min_slack"]
+    lengths = ["min_ratio", "min_slack", "min_ratios"]
     if not config.finetune.adapts:
         lengths += ["max_source_length", "max_ratio", "max_extra"]
     own = config.decoding.model_dump(exclude_unset=True)

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
-from dragoman.config.decoding import MOST_RATIO
+from dragoman.config.decoding import MOST_RATIO, DecodingConfig
 from dragoman.config.finetuning import FinetuneConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.encoding import TextTools
@@ -322,22 +323,37 @@ def _set_shortest(directory: RunDirectory, config: RunConfig, data: PreparedData
     """Set the shortest length of translations by the lengths of the training pairs (`least_length`).
 
     A model that goes on from another has the rule that asks for less of an average source, of both. A model of several
-    languages has none, since each of them has usual lengths of its own.
+    target languages has a rule for each, but for those with several source languages, which the model is not told and
+    each of which has usual lengths of its own. Pretrained models of many languages have none.
     """
-    if data.about.directions or data.source_tokenizer.targets or data.target_tokenizer.languages:
-        return
     decoding = config.decoding
-    source_tokens, target_tokens = data.train_tokens
-    ratio = target_tokens / max(1, source_tokens)
-    average = source_tokens / len(data.train_stores[0])
-    rules = [(ratio, (1 - SHORTEST) * ratio * math.sqrt(average))]
-    base = decoding_defaults(directory.base) if config.finetune.adapts else None
-    if base and base.min_ratio is not None:
-        rules.append((base.min_ratio, base.min_slack or 0.0))
+    base = decoding_defaults(directory.base) if config.finetune.adapts else DecodingConfig()
+    source_lengths, target_lengths = (store.epoch(0).lengths for store in data.train_stores)
+    if not (data.about.directions or data.target_tokenizer.languages):
+        ratio, slack = _shortest(source_lengths, target_lengths, base.least(None))
+        decoding.min_ratio = ratio
+        if decoding.min_slack is None:
+            decoding.min_slack = slack
+    elif targets := data.source_tokenizer.targets:
+        sources = data.train_stores[0].epoch(0)
+        begins = sources.ids[np.append(0, sources.ends[:-1])]
+        decoding.min_ratios = dict(base.min_ratios)
+        for target, begin in targets.items():
+            of_target = begins == begin
+            if of_target.any() and sum(target == other for _, other in data.about.directions) == 1:
+                lengths = source_lengths[of_target], target_lengths[of_target]
+                decoding.min_ratios[target] = _shortest(*lengths, base.least(target))
+
+
+def _shortest(
+    source_lengths: np.ndarray, target_lengths: np.ndarray, of_base: tuple[float, float] | None
+) -> tuple[float, float]:
+    """`min_ratio` and `min_slack` by the lengths of pairs, or those of the base model if these ask for less."""
+    average = float(source_lengths.mean())
+    ratio = float(target_lengths.sum()) / max(1.0, float(source_lengths.sum()))
+    rules = [(ratio, (1 - SHORTEST) * ratio * math.sqrt(average)), *filter(None, [of_base])]
     ratio, slack = min(rules, key=lambda rule: rule[0] * average - rule[1] * math.sqrt(average))
-    decoding.min_ratio = round(min(ratio, MOST_RATIO), 3)
-    if decoding.min_slack is None:
-        decoding.min_slack = round(slack, 3)
+    return round(min(ratio, MOST_RATIO), 3), round(slack, 3)
 
 
 def _refuse_unfinished(outcome: TrainingOutcome, directory: RunDirectory, go_on: str) -> None:

@@ -43,7 +43,7 @@ LONGEST_AUTHOR = 100
 """Characters of the name that is kept with a suggested translation."""
 LINES_AT_ONCE = 500
 """Lines of an exported translation memory that are sent at once."""
-WITHHELD = {"n_best", "mbr", "max_source_length", "max_ratio", "max_extra", "max_tokens"}
+WITHHELD = {"n_best", "mbr", "max_source_length", "max_ratio", "max_extra", "max_tokens", "min_ratios"}
 """Fields of `DecodingConfig` that a request may not set: those that bound memory or take many times the time, and
 `n_best`, for which a request gives `alternatives`."""
 OPTIONS = DecodingConfig.model_fields.keys() - WITHHELD

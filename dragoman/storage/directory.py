@@ -35,7 +35,7 @@ from dragoman.storage.weights_file import read_weights
 from dragoman.text.characters import normalised
 from dragoman.text.labels import only, several_languages
 from dragoman.text.language_codes import known_language, same_language, standard_code
-from dragoman.text.preprocessing import Preprocessor, SourceStyle
+from dragoman.text.preprocessing import Preprocessor, SourceStyle, labelled_sides
 from dragoman.text.tokenizers.placeholders import Prepared
 from dragoman.text.tokenizers.pretrained import tokenizer_of
 from dragoman.text.tokenizers.tokenizer import Tokenizer
@@ -90,8 +90,12 @@ class Directory(Generic[M]):
             source_language = standard_code(source) if source else self.source_language
             target_language = standard_code(target) if target else self.target_language
         source_tokenizer, target_tokenizer = self._tokenizers_speaking(source, target)
+        decoding = self.decoding
+        if decoding.min_ratio is None and (least := decoding.least(target_language)):
+            decoding = decoding.with_options({"min_ratio": least[0], "min_slack": least[1]})
         return replace(
             self,
+            decoding=decoding,
             source_tokenizer=source_tokenizer,
             target_tokenizer=target_tokenizer,
             source_language=source_language,
@@ -137,8 +141,7 @@ class Directory(Generic[M]):
         They may stay open if each text can name them by a tag or a label, unless they have to be set `for_good`.
         """
         if self.directions:
-            is_open = not self.target_language or any(tokenizer.reads_labels for tokenizer in self.tokenizers)
-            if for_good and is_open:
+            if for_good and (not self.target_language or any(labelled_sides(*self.tokenizers))):
                 raise UsageError(several_languages(self.directions, self.target_language))
             return
         for side, tokenizer in zip(("source", "target"), self.tokenizers, strict=True):

@@ -127,9 +127,7 @@ class Preprocessor:
         self._truecaser = Truecaser(style.case, source_language, tokenizer.symbols)
         self._tokenizers = tokenizer, target_tokenizer or tokenizer
         self._directions = [*directions] or [(None, target) for target in tokenizer.targets]
-        # Targets begin with a token of their language if the model knows them by these.
-        reading = [side for side in self._tokenizers if side is tokenizer or side.languages]
-        self._needs_label = bool(self._directions) and any(side.reads_labels for side in reading)
+        self._needs_label = bool(self._directions) and any(labelled_sides(*self._tokenizers))
         self._masks_placeholders = tokenizer.placeholders
         self._excluded = {*tokenizer.symbols, *style.translated}
         self._ahead: dict[str, Prepared] = {}
@@ -190,6 +188,11 @@ class Preprocessor:
         return without_added_stop(translation, source) if self._marks.stop and not self._adds_stops else translation
 
 
+def labelled_sides(source_tokenizer: Tokenizer, target_tokenizer: Tokenizer) -> tuple[bool, bool]:
+    """Whether sources, and whether targets, need labels: those of models that are set to their languages do not."""
+    return source_tokenizer.reads_labels, bool(target_tokenizer.languages) and target_tokenizer.reads_labels
+
+
 def labels_of_sides(label: str, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer) -> tuple[str, str]:
     """The labels before source and target from which the tokenizers make the tokens that a model needs.
 
@@ -199,11 +202,12 @@ def labels_of_sides(label: str, source_tokenizer: Tokenizer, target_tokenizer: T
     if not label:
         return "", ""
     source_language, target_language = languages_in(label)
+    is_source_labelled, is_target_labelled = labelled_sides(source_tokenizer, target_tokenizer)
     named = label_of(None, target_language)
-    if target_tokenizer.languages:
-        own = label_of(None, source_language) if source_language and source_tokenizer.reads_labels else ""
-        return own, named if target_tokenizer.reads_labels else ""
-    return named if source_tokenizer.reads_labels else "", ""
+    if not target_tokenizer.languages:
+        return named if is_source_labelled else "", ""
+    own = label_of(None, source_language) if source_language and is_source_labelled else ""
+    return own, named if is_target_labelled else ""
 
 
 def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:

@@ -11,6 +11,7 @@ from dragoman.config.run import RunConfig
 from dragoman.config.settings import parse_settings
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.preparation import PreparedData
+from dragoman.decoding.search import least_length
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
@@ -25,7 +26,7 @@ from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import read_config
 from dragoman.terminal import Display
 from dragoman.text.characters import cut_label
-from dragoman.text.labels import name_of
+from dragoman.text.labels import label, name_of
 from tests.runs.test_train import SMALL
 from tests.small import train_run
 
@@ -104,7 +105,7 @@ def test_a_held_out_sentence_is_held_out_for_all_languages(model):
     for pairs in (data.valid_pairs, data.test_pairs):
         cut = [cut_label(source) for source, _ in pairs]
         assert len({text for _, text in cut}) == 5
-        assert {(name_of(label), text) for label, text in cut} == {
+        assert {(name_of(named), text) for named, text in cut} == {
             (f"en-{target}", text) for _, text in cut for target in ("fr", "de")
         }
     assert data.about.directions == [["en", "fr"], ["en", "de"]]
@@ -230,6 +231,36 @@ def test_held_out_files_have_the_languages_of_their_corpora(folder, tmp_path):
     assert len(data.test_pairs) == 18
     config = RunConfig.validate({"data": {"corpora": json.loads(corpora(folder, **held_out).partition("=")[2])}})
     assert config.data.holds_out_all
+
+
+@pytest.mark.slow
+def test_each_target_language_has_a_shortest_length_of_its_own(folder, tmp_path):
+    """The second corpus has every translation twice."""
+    rows = [line.split("\t") for line in (folder / "de.tsv").read_text(encoding="utf-8").splitlines()]
+    twice = "".join(f"{source}\t{target} {target}\n" for source, target in rows)
+    (tmp_path / "de.tsv").write_text(twice, encoding="utf-8")
+    (tmp_path / "fr.tsv").write_text((folder / "fr.tsv").read_text(encoding="utf-8"), encoding="utf-8")
+    path = trained(tmp_path / "run", corpora(tmp_path))
+    decoding = ModelDirectory.load(path).decoding
+    assert decoding.min_ratio is None
+    assert decoding.min_ratios.keys() == {"fr", "de"}
+    assert decoding.least("de")[0] == pytest.approx(2 * decoding.least("fr")[0], rel=0.1)
+    text = "The red house is old."
+    options = {"max_copies": 0, "max_ratio": 4.0, "beam_size": 2, "split": False}
+    with Translator.load(path) as translator:
+        labelled = translator.translate([label("en", target) + text for target in ("fr", "de")], **options)
+        source = translator.source_tokenizer.encode(label("en", "fr") + text)
+    for target, together in zip(("fr", "de"), labelled, strict=True):
+        ratio, slack = decoding.least(target)
+        with Translator.load(path, languages=("en", target)) as translator:
+            assert (translator.decoding.min_ratio, translator.decoding.min_slack) == (ratio, slack)
+            alone = translator.translate([text], **options)[0]
+            assert alone.text == together.text
+            assert len(alone.tokens) >= least_length(source, ratio, slack, most=99) > 0
+    twins = [{"source": str(tmp_path / "fr.tsv"), "languages": [name, "fr"]} for name in ("en", "es")]
+    twins.append({"source": str(tmp_path / "de.tsv"), "languages": ["en", "de"]})
+    mixed = trained(tmp_path / "mixed", f"data.corpora={json.dumps(twins)}", steps=1)
+    assert ModelDirectory.load(mixed).decoding.min_ratios.keys() == {"de"}  # French has two kinds of sources
 
 
 @pytest.mark.slow

@@ -303,7 +303,7 @@ def _without_shortest(directory: ModelDirectory) -> ModelDirectory:
     Engines are compared without a shortest length: where it forbids the end, CTranslate2 raises the probabilities of
     all other tokens until they add up to 1, so that scores differ.
     """
-    return replace(directory, decoding=directory.decoding.model_copy(update={"min_ratio": None, "min_slack": None}))
+    return replace(directory, decoding=directory.decoding.of_any_length())
 
 
 def _bleu(texts: list[str], references: list[str], language: str | None) -> float:
