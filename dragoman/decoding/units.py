@@ -53,7 +53,8 @@ class Splitter:
     def split(self, text: str, *, begun: bool = False) -> tuple[list[Unit], str | None]:
         """The units of a text, which put together are the text without its tag, and a warning if a sentence had to be
         cut. The translation of a text that is `begun` has a prefix, which may begin with the number of an item."""
-        position = len(self.tag(text))
+        tag = self.tag(text)
+        position = len(tag)
         units: list[Unit] = []
         num_sentences = num_parts = 0
         for start, end in stretches(text, position):
@@ -61,7 +62,7 @@ class Splitter:
                 start = item.end()
             units.append(Unit(text[position:start], stays=True))
             for sentence in self._sentences(text[start:end]):
-                parts = [sentence] if self.whole else cut(sentence, self._fits)
+                parts = [sentence] if self.whole else cut(sentence, lambda part: self._fits(part, tag))
                 units += [Unit(part) for part in parts]
                 num_sentences += 1
                 num_parts += len(parts)
@@ -78,11 +79,11 @@ class Splitter:
     def _sentences(self, text: str) -> list[str]:
         return [text] if self.whole else split(text, self.language)
 
-    def _fits(self, text: str) -> bool:
-        # A byte is one token at most, besides a label.
+    def _fits(self, text: str, tag: str) -> bool:
+        # A byte is one token at most, besides a tag.
         if len(text.encode(errors="surrogatepass")) < self.most:
             return True
-        return len(text) <= LONGEST_TOKEN * self.most and self.count(text) <= self.most
+        return len(text) <= LONGEST_TOKEN * self.most and self.count(tag + text) <= self.most
 
 
 def translate_texts(

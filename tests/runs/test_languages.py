@@ -17,7 +17,7 @@ from dragoman.errors import DataError, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
 from dragoman.runs.plan import plan_resume
 from dragoman.runs.prepared import prepare_folder
-from dragoman.runs.train import resume_run
+from dragoman.runs.train import resume_run, start_run
 from dragoman.serving.limits import Refusal
 from dragoman.serving.server import Server
 from dragoman.serving.text_request import TextRequest
@@ -28,7 +28,7 @@ from dragoman.terminal import Display
 from dragoman.text.characters import cut_label
 from dragoman.text.labels import label, name_of
 from tests.runs.test_train import SMALL
-from tests.small import train_run
+from tests.small import plan, train_run
 
 TEXT = "The <2de> red house is old."
 MODEL = [setting for setting in SMALL if setting.startswith(("model.", "tokenizer.", "training."))]
@@ -231,6 +231,15 @@ def test_held_out_files_have_the_languages_of_their_corpora(folder, tmp_path):
     assert len(data.test_pairs) == 18
     config = RunConfig.validate({"data": {"corpora": json.loads(corpora(folder, **held_out).partition("=")[2])}})
     assert config.data.holds_out_all
+
+
+@pytest.mark.slow
+def test_a_model_of_several_languages_is_scored_on_text_as_people_type_it(folder, tmp_path):
+    held_out = {part: ["builtin:grammar:200:test"] for part in ("valid", "test")}
+    data = corpora(folder, **held_out)
+    config, pairs = plan(settings=[*MODEL, "training.max_steps=1", data])
+    evaluation = start_run(pairs, config, tmp_path / "run", listener=Display(quiet=True))
+    assert {"capitals", "typos", "joined"} <= evaluation.variants.keys()
 
 
 @pytest.mark.slow

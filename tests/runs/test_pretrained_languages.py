@@ -10,7 +10,7 @@ import pytest
 from dragoman.data.builtin.grammar import generate
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
-from dragoman.errors import UsageError
+from dragoman.errors import SentenceCut, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.report.inspection import inspect_translation
@@ -67,6 +67,16 @@ def test_a_label_means_what_setting_the_languages_means(base: Path) -> None:
             assert translation.text == expected.text
             assert translation.score == pytest.approx(expected.score, abs=1e-4)
         assert score.score == pytest.approx(alone.score([(TEXT, pairs[0][1])])[0].score, abs=1e-4)
+
+
+def test_every_part_of_a_long_labelled_sentence_is_in_its_language(base: Path) -> None:
+    opened = Translator(ArrayDirectory.load(base).open_to_labels([("en", target) for target in TARGETS]))
+    text = "The red house and the old house, the blue door and the old door, the man and the woman."
+    options: dict[str, Any] = {"max_source_length": 12, "max_ratio": 1, "max_extra": 1}
+    with pytest.warns(SentenceCut, match="parts in all"):
+        labelled = opened.translate([label("en", target) + text for target in TARGETS], **options)
+        alone = [one.translate([text], **options)[0] for one in opened.in_each_direction()]
+    assert [translation.text for translation in labelled] == [translation.text for translation in alone]
 
 
 def test_a_prefix_stands_behind_the_language(base: Path) -> None:
