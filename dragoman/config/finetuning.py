@@ -57,6 +57,8 @@ class FinetuneConfig(Section):
                     f"`add_language` is {shown(name)}; give a code, such as gn, or with a language that it is like, "
                     "such as gn:like=es."
                 )
+        if len(self.new_languages) < len(self.add_language):
+            raise ValueError("`add_language` names a language twice; leave one out.")
         if self.share != type(self).model_fields["share"].get_default() and not self.mix:
             raise ValueError("`share` is that of general pairs, and there are none; set finetune.mix as well.")
         if self.vocabulary == "new" and (self.mix or self.test):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dragoman.data.batching import Sentences, Store
+from dragoman.text.labels import label
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.variants import typos
 
@@ -45,6 +46,7 @@ class MisspelledStore:
         self.store, self.tokenizer = store, tokenizer
         self.share, self.seed, self.limit = share, seed, limit
         self._symbols = {*tokenizer.symbol_ids}.difference(tokenizer.slots)
+        self._labels = {id_: label(None, code) for code, id_ in tokenizer.label_ids.items()}
 
     def __len__(self) -> int:
         return len(self.store)
@@ -60,18 +62,20 @@ class MisspelledStore:
 
     def _misspelled(self, sentences: Sentences, rows: list[int], epoch: int) -> Iterator[tuple[int, np.ndarray]]:
         """The new token ids of those of these rows that change."""
-        label_ids = {*self.tokenizer.label_ids}
         before = [sentences[row].tolist() for row in rows]
-        # The token of a language is no part of the text.
-        begins = [ids[: bool(ids) and ids[0] in label_ids] for ids in before]
-        texts = self.tokenizer.decode_batch([ids[len(begin) :] for ids, begin in zip(before, begins, strict=True)])
+        # The token of a language is no part of the text, but may decide how that is split.
+        labels = [self._labels.get(ids[0], "") if ids else "" for ids in before]
+        texts = self.tokenizer.decode_batch([ids[bool(name) :] for ids, name in zip(before, labels, strict=True)])
         misspelled = [
             typos(text, "", random.Random(f"{self.seed} {epoch} {row}"))[0]
             for text, row in zip(texts, rows, strict=True)
         ]
-        again, after = self.tokenizer.encode_batch(texts), self.tokenizer.encode_batch(misspelled)
+        again, after = (
+            self.tokenizer.encode_batch(name + text for name, text in zip(labels, some, strict=True))
+            for some in (texts, misspelled)
+        )
         unknown = self.tokenizer.special_ids.unk
-        for row, begin, ids, same, new in zip(rows, begins, before, again, after, strict=True):
-            is_changed = begin + same == ids and new != same and self._symbols.isdisjoint(ids)
-            if is_changed and len(begin + new) < self.limit and new.count(unknown) <= same.count(unknown):
-                yield row, np.array(begin + new, np.uint32)
+        for row, ids, same, new in zip(rows, before, again, after, strict=True):
+            is_changed = same == ids and new != same and self._symbols.isdisjoint(ids)
+            if is_changed and len(new) < self.limit and new.count(unknown) <= same.count(unknown):
+                yield row, np.array(new, np.uint32)

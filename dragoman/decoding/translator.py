@@ -45,6 +45,7 @@ from dragoman.text.labels import languages_in, several_languages
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import Prepared
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 
 PAIR_TOKENS = 2048
 """Most tokens on either side of a batch of pairs to score or align, padding included: attention takes memory."""
@@ -129,7 +130,7 @@ class Translator(metaclass=_HintsAtOurNames):
         self._work = BatchWork(self.engines, *directory.tokenizers)
         self.max_length = self._work.max_length
         """Most tokens of a sentence and of its translation, each with its end, for which all models have positions."""
-        self._glossary = lru_cache(maxsize=GLOSSARIES)(partial(read_terms, tokenizer=self.target_tokenizer))
+        self._glossary = _glossaries(self.target_tokenizer)
         self.workers = None
         self._limits = ExitStack()
         if workers > 1 and self.device == "cpu":
@@ -238,6 +239,8 @@ class Translator(metaclass=_HintsAtOurNames):
         directory = self._directory.speaking(source, target)
         twin.source_tokenizer, twin.target_tokenizer = directory.tokenizers
         twin._preprocessor = directory.preprocessor
+        if twin.target_tokenizer is not self.target_tokenizer:  # which may have pieces of its own for the language
+            twin._glossary = _glossaries(twin.target_tokenizer)
         twin.languages = directory.languages
         return twin
 
@@ -728,6 +731,11 @@ class Translator(metaclass=_HintsAtOurNames):
         computed = self.workers.map(jobs) if self.workers and len(jobs) > 1 else starmap(self._work, jobs)
         results = dict(zip(chain.from_iterable(batches), chain.from_iterable(computed), strict=True))
         return [results[index] for index in range(len(items))]
+
+
+def _glossaries(tokenizer: Tokenizer) -> Callable[..., tuple[Glossary, set[str]]]:
+    """Function that reads the terms of a search, of which the last ones are kept."""
+    return lru_cache(maxsize=GLOSSARIES)(partial(read_terms, tokenizer=tokenizer))
 
 
 def _loader(device: str) -> Callable[..., Directory]:

@@ -34,7 +34,7 @@ def removals(
     `target_ids` end with the end of sentence, if they have one. `prepared` is the source before tokenization.
     """
     # Tokens that a source has to begin with, such as that of a language, stay.
-    permanent = {*model.source_tokenizer.begin_ids, *model.source_tokenizer.label_ids}
+    permanent = {*model.source_tokenizer.begin_ids, *model.source_tokenizer.label_ids.values()}
     labels: list[str] = []
     shortened: list[list[int]] = []
     for word, label in zip(source.words, source.labels, strict=True):

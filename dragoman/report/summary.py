@@ -53,6 +53,12 @@ class RunSummary:
         return ", ".join(sources) or None, ", ".join(targets) or None
 
     @property
+    def example_source(self) -> str | None:
+        """A source language to name in an example; None if the model needs none."""
+        needs_source = self.model.is_pretrained and not self.source_language
+        return self.directions[0][0] if self.directions and needs_source else None
+
+    @property
     def example_target(self) -> str | None:
         """A target language to name in an example; None if the model has only one."""
         return None if self.target_language or not self.directions else self.directions[0][1]

@@ -11,7 +11,7 @@ from dragoman.config.training import FUZZY, TERMS, TrainingConfig
 from dragoman.errors import UsageError, shown
 from dragoman.storage.validate import TOKENIZERS, check_files, decoding_defaults
 from dragoman.text.labels import languages_in, name_of
-from dragoman.text.language_codes import find_language
+from dragoman.text.language_codes import known_language
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.pretrained import load_tokenizer
 
@@ -128,8 +128,16 @@ def refuse_unknown_languages(
         )
     codes = [*source.languages, *new_languages]
     for label in labels:
-        languages = languages_in(label) if target.languages else languages_in(label)[1:]
-        for language in languages:
-            if not language or not find_language(language, codes):
-                what = f"does not know the language '{language}'" if language else "needs to know both languages"
-                raise UsageError(f"{model} {what}, but there are pairs of {name_of(label)}; leave them out.")
+        for language in languages_in(label) if target.languages else languages_in(label)[1:]:
+            if not language:
+                raise UsageError(
+                    f"{model} needs to know the source language of pairs into {name_of(label)}; name both, as in "
+                    f"'data.languages=[en,{name_of(label)}]'."
+                )
+            try:
+                known_language(language, codes)
+            except UsageError:
+                raise UsageError(
+                    f"{model} does not know the language '{language}', but there are pairs of {name_of(label)}; leave "
+                    "them out."
+                ) from None

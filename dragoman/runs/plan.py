@@ -264,11 +264,13 @@ def languages_for(model: Path | None, wanted: Languages) -> tuple[str, str] | No
 def as_read_by(model: Path, bitext: OpenedBitext, wanted: Languages) -> Bitext:
     """The pairs as a model reads them: each source begins with a language label if the model knows several languages.
 
-    Raises `UsageError` if nothing tells the target language.
+    Languages that are not `wanted` are those that the pairs say, or the only ones of the model. Raises `UsageError` if
+    nothing tells the target language.
     """
     if not directions(model):
         return bitext
-    source, target = check_languages(model, *(wanted if wanted[1] else bitext.languages or wanted))
+    said = bitext.languages or (None, None)
+    source, target = check_languages(model, wanted[0] or said[0], wanted[1] or said[1])
     return bitext.labelled(source, target or "")
 
 

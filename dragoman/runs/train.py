@@ -219,12 +219,12 @@ def _copy_base_model(
     for code, like in config.finetune.new_languages.items():
         texts = _texts_of(code, pairs, config) if isinstance(pairs, PairFile) else ()
         base = with_language(base, code, like, texts=texts)
-    if config.finetune.adapts and not base.directions:  # with several directions, each source has the label of its own
-        if isinstance(pairs, PairFile) and pairs.counts.labels:
-            base = base.open_to_labels([*map(languages_in, pairs.counts.labels)])
-        else:
-            base = base.speaking(*(config.data.languages or (None, None)))
-            base.require_languages(for_good=True)
+    labels = pairs.counts.labels if isinstance(pairs, PairFile) else []
+    if config.finetune.adapts and labels:  # each source says its languages
+        base = base.open_to_labels(list(dict.fromkeys([*base.directions, *map(languages_in, labels)])))
+    elif config.finetune.adapts:
+        base = base.speaking(*(config.data.languages or (None, None)))
+        base.require_languages(for_good=True)
     base.save(directory.base)
     if sketch := read_sketch(path):
         write_sketch(directory.base, sketch)

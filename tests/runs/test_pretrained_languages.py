@@ -7,19 +7,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dragoman.data.batching import Sentences
+from dragoman.data.bitext import Bitext
 from dragoman.data.builtin.grammar import generate
+from dragoman.data.misspelling import MisspelledStore
 from dragoman.data.preparation import PreparedData
 from dragoman.decoding.translator import Translator
 from dragoman.errors import SentenceCut, UsageError
 from dragoman.interop.exports.exporting import ExportOptions, export
 from dragoman.interop.imports.pretrained import import_pretrained
 from dragoman.report.inspection import inspect_translation
-from dragoman.runs.plan import plan_resume
+from dragoman.runs.new_language import with_language
+from dragoman.runs.plan import as_read_by, plan_resume
 from dragoman.storage.directory import ArrayDirectory
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
 from dragoman.storage.validate import read_config
-from dragoman.text.labels import label
+from dragoman.text.characters import cut_label
+from dragoman.text.labels import label, name_of
+from dragoman.text.tokenizers.tokenizer import Tokenizer
 from tests.interop import pretrained_models as models
 from tests.small import plan, train_run
 
@@ -75,8 +81,10 @@ def test_every_part_of_a_long_labelled_sentence_is_in_its_language(base: Path) -
     options: dict[str, Any] = {"max_source_length": 12, "max_ratio": 1, "max_extra": 1}
     with pytest.warns(SentenceCut, match="parts in all"):
         labelled = opened.translate([label("en", target) + text for target in TARGETS], **options)
-        alone = [one.translate([text], **options)[0] for one in opened.in_each_direction()]
-    assert [translation.text for translation in labelled] == [translation.text for translation in alone]
+    for translation, one in zip(labelled, opened.in_each_direction(), strict=True):
+        with pytest.warns(SentenceCut, match="parts in all"):
+            alone = one.translate([text], **options)[0]
+        assert translation.text == alone.text
 
 
 def test_a_prefix_stands_behind_the_language(base: Path) -> None:
@@ -162,6 +170,48 @@ def test_it_is_exported_in_one_direction_and_trained_on(tmp_path: Path) -> None:
     train_run(tmp_path / "more", settings=[f"finetune.model={json.dumps(str(tmp_path / 'run'))}", again, *SHORT])
     expected = [["en", "fr"], ["de", "fr"], ["de", "es"]]
     assert read_config(tmp_path / "more")["directions"] == expected
+    # The model before is scored in the languages of each pair, those that it was not adapted to included.
+    before = ModelDirectory.load(tmp_path / "more/run/base").speaking(None, None)
+    prepared = before.preprocessor.pair(label("de", "es") + "a", "b")
+    for tokenizer, text, code in zip(before.tokenizers, prepared, ("de", "es"), strict=True):
+        assert tokenizer.encode(text)[0] == tokenizer.label_ids[code]
+    assert "--from en --to fr" in (tmp_path / "more/README.md").read_text(encoding="utf-8")
+
+
+def test_a_model_that_was_set_to_languages_reads_labels_again(base: Path) -> None:
+    directory = ModelDirectory.load(base)
+    known = directory.source_tokenizer.languages
+    target = "fr" if "fr" in known else next(code for code in known if code.startswith("fr"))
+    opened = directory.speaking("en" if directory.target_tokenizer.languages else None, target).open_to_labels(
+        [("en", "fr"), ("en", "de")]
+    )
+    assert opened.source_tokenizer.reads_labels
+    own = Tokenizer.train([TEXT] * 3, vocab_size=300).with_targets(["fr", "de"])
+    assert own.speaking("fr").open_to_labels().encode(label("en", "de") + "a") == own.encode(label("en", "de") + "a")
+
+
+def test_pairs_to_score_are_read_in_the_languages_that_they_say(tmp_path: Path) -> None:
+    import_pretrained(models.m2m(tmp_path / "theirs"), tmp_path / "base")
+    ModelDirectory.load(tmp_path / "base").open_to_labels([("en", "fr"), ("de", "fr")]).save(tmp_path / "model")
+    (tmp_path / "pairs.en").write_text("A house.\n", encoding="utf-8")
+    (tmp_path / "pairs.fr").write_text("Une maison.\n", encoding="utf-8")
+    bitext = Bitext.open(str(tmp_path / "pairs.en"), str(tmp_path / "pairs.fr"))
+    for wanted, expected in (((None, None), "en-fr"), ((None, "fr"), "en-fr"), (("de", None), "de-fr")):
+        ((source, _),) = as_read_by(tmp_path / "model", bitext, wanted)
+        assert name_of(cut_label(source)[0]) == expected
+
+
+def test_sources_of_a_new_language_get_typos_too(tmp_path: Path) -> None:
+    import_pretrained(models.m2m(tmp_path / "theirs"), tmp_path / "base")
+    sentences = ["mbojape ojapo mbojape", "che mbojape", "ojapo che"] * 20
+    grown = with_language(ModelDirectory.load(tmp_path / "base"), "gn", "es", texts=sentences)
+    tokenizer = grown.open_to_labels([("gn", "es"), ("qu", "es")]).source_tokenizer
+    rows = tokenizer.encode_batch(label(None, "gn") + sentence for sentence in sentences)
+    store = Sentences(np.concatenate([np.array(row, np.uint32) for row in rows]), np.cumsum([*map(len, rows)]))
+    store.epoch = lambda number: store  # type: ignore[attr-defined]
+    changed = MisspelledStore(store, tokenizer, share=1, seed=1, limit=50).epoch(1).changed
+    assert len(changed) > len(sentences) // 2
+    assert {int(ids[0]) for ids in changed.values()} == {tokenizer.label_ids["gn"]}
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def export(model: Path, output: Path, target: str, options: ExportOptions = Expo
     pairs: list[tuple[str, str | None]] = [(sentence, None) for sentence in options.sentences or ()]
     if not pairs:
         limit = _most_tokens(directory, engine)
-        pairs = _test_pairs(model, directory.target_language)
+        pairs = _test_pairs(directory, model)
         sources = _encoded(directory, engine, pairs)
         pairs = [pair for pair, ids in zip(pairs, sources, strict=True) if len(ids) < limit]
     with new_folder(output) as folder:
@@ -337,15 +337,18 @@ def _same_as_translate(
     return sum(their.strip() == our.text for their, our in zip(theirs, ours, strict=True))
 
 
-def _test_pairs(model: Path, language: str | None) -> list[tuple[str, str | None]]:
-    """The first pairs into a language that the model was tested on, if it was trained here; else sentences of the
+def _test_pairs(directory: ModelDirectory, model: Path) -> list[tuple[str, str | None]]:
+    """The first pairs in its languages that the model was tested on, if it was trained here; else sentences of the
     built-in grammar, without targets."""
-    directory = RunDirectory(model)
-    if (directory.data / "test.json").is_file():
+    language = directory.target_language
+    source_language = directory.source_language if directory.source_tokenizer.languages else None
+    run = RunDirectory(model)
+    if (run.data / "test.json").is_file():
         pairs = []
-        for labelled, target in directory.pairs("test"):
+        for labelled, target in run.pairs("test"):
             label, source = cut_label(labelled)
-            if not label or languages_in(label)[1] == language:
+            of_source, of_target = languages_in(label) if label else (source_language, language)
+            if of_target == language and (not source_language or of_source == source_language):
                 pairs.append((source, target))
         pairs = [(source, target) for source, target in pairs[:SENTENCES] if source.strip()]
         if not pairs:

@@ -7,7 +7,7 @@ puts one before each text, such as `__de__`, or a label names the language of ea
 import base64
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -156,8 +156,8 @@ class PretrainedTokenizer(Tokenizer):
         return bool(self.languages) and self.language is None and not self.content.legacy
 
     @property
-    def label_ids(self) -> Collection[int]:
-        return [self._ids[token] for token in self._tags] if self.reads_labels else []
+    def label_ids(self) -> Mapping[str, int]:
+        return {code: self._ids[token] for code, token in self.languages.items()} if self.reads_labels else {}
 
     @property
     def num_given(self) -> int:

@@ -4,6 +4,7 @@ No text can produce a special token: "</s>" typed by a user is four characters. 
 has ids, no string is unknown, and decoding gives back what was encoded.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -80,12 +81,16 @@ class Tokenizer:
 
     def open_to_labels(self) -> "Tokenizer":
         """The same tokenizer for texts of several languages, each of which a label names."""
-        return self
+        if self.language is None:
+            return self
+        content = json.loads(self.to_json())
+        content["post_processor"] = None
+        return _from_json(json.dumps(content, ensure_ascii=False))
 
     @property
-    def label_ids(self) -> Collection[int]:
-        """The ids of the tokens that labels become."""
-        return self.targets.values()
+    def label_ids(self) -> Mapping[str, int]:
+        """The ids of the tokens that labels become, by the language that they name."""
+        return self.targets
 
     def tag(self, text: str) -> str:
         """The token of a language or the label that this text begins with; empty if it has neither."""
