@@ -317,7 +317,7 @@ def test_options_of_decoding_follow_from_the_config():
         context.command_path: {parameter.name: describe(parameter) for parameter in command.get_params(context)}
         for command, context in make_docs.commands()
     }
-    assert set(DecodingConfig.model_fields) - set(options["dragoman translate"]) == {"max_tokens"}
+    assert set(DecodingConfig.model_fields) - set(options["dragoman translate"]) == {"max_tokens", "min_ratios"}
     assert options["dragoman translate"]["top_p"][0] == "--top-p X"
     for command in ("translate", "evaluate", "inspect", "plot attention"):
         described = "Hypotheses kept alive; 1 is greedy search. Default: the model's, or 5."

@@ -64,9 +64,9 @@ def test_the_most_similar_entry_is_a_hint_behind_the_source(folder: Path, memory
     text = "the red house is very old"
     translator = Translator.load(folder, memory=memory)
     config = translator.decoding
-    (plain,) = Translator.load(folder)._encoded(Translator.load(folder)._inputs([text], [""], config))
+    (plain,) = Translator.load(folder)._encoded(Translator.load(folder)._inputs([text], [""], config), config)
     (item,) = translator._inputs([text], [""], config)
-    (sentence,) = translator._encoded([item])
+    (sentence,) = translator._encoded([item], config)
     tokenizer = translator.source_tokenizer
     assert item.hint
     assert item.hint.match.target in (PAIRS[0][1], PAIRS[1][1])
@@ -84,7 +84,7 @@ def test_translations_are_those_of_the_source_with_its_hint(folder: Path, memory
     text = "the red house is very old"
     with Translator.load(folder, memory=memory, precision="float32") as translator:
         config = translator.decoding
-        (sentence,) = translator._encoded(translator._inputs([text], [""], config))
+        (sentence,) = translator._encoded(translator._inputs([text], [""], config), config)
         ((best, *_),) = translator.search([text])
         for source, is_that in ((sentence.source + sentence.hint, True), (sentence.source, False)):
             (log_probs,) = translator._work.score([(source, best.tokens)])
@@ -225,7 +225,7 @@ def test_hints_of_a_kind_that_was_not_taught_are_not_given(tmp_path: Path, memor
     with Translator.load(tmp_path / "model", memory=memory) as translator:
         config = translator.search_options(None, {"glossary": {"house": "maison"}})
         (item,) = translator._inputs(["the red house is very old"], [""], config)
-        (sentence,) = translator._encoded([item])
+        (sentence,) = translator._encoded([item], config)
         tokenizer = translator.source_tokenizer
         assert item.hint is None
         assert sentence.hint == [tokenizer.hints[TERM], *tokenizer.encode("maison")]

@@ -95,7 +95,7 @@ def test_every_option_of_the_search_but_those_of_memory_and_time_is_taken(runnin
     described = running.ask("GET", "/spec")[1]["paths"]["/translate"]["post"]["requestBody"]["content"]
     known = described["application/json"]["schema"]["properties"]
     assert DecodingConfig.model_fields.keys() - known.keys() == {
-        "n_best", "mbr", "max_source_length", "max_ratio", "max_extra", "max_tokens"
+        "n_best", "mbr", "max_source_length", "max_ratio", "max_extra", "max_tokens", "min_ratios"
     }  # fmt: skip
 
 
