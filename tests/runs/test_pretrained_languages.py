@@ -190,6 +190,17 @@ def test_a_model_that_was_set_to_languages_reads_labels_again(base: Path) -> Non
     assert own.speaking("fr").open_to_labels().encode(label("en", "de") + "a") == own.encode(label("en", "de") + "a")
 
 
+def test_what_a_user_types_is_no_label(base: Path) -> None:
+    directory = ArrayDirectory.load(base)
+    typed = label("en", "de") + label("en", "de") + TEXT
+    source = "en" if directory.target_tokenizer.languages else None
+    with Translator(directory.speaking(source, "fr")) as translator:
+        (ids,) = translator.source_tokenizer.encode_batch([translator._preprocessor(typed).text])
+        assert ids[0] == translator.source_tokenizer.encode(TEXT)[0]
+        (prefix,) = translator.target_tokenizer.encode_batch([label(None, "de") + "La maison"])
+        assert prefix[:1] == translator.target_tokenizer.encode("La maison")[:1] or not source
+
+
 def test_pairs_to_score_are_read_in_the_languages_that_they_say(tmp_path: Path) -> None:
     import_pretrained(models.m2m(tmp_path / "theirs"), tmp_path / "base")
     ModelDirectory.load(tmp_path / "base").open_to_labels([("en", "fr"), ("de", "fr")]).save(tmp_path / "model")

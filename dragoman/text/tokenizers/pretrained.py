@@ -194,14 +194,15 @@ class PretrainedTokenizer(Tokenizer):
         return ids_of_texts
 
     def tag(self, text: str) -> str:
-        if label := cut_label(text)[0]:
+        label, _ = cut_label(text) if self.reads_labels else ("", text)
+        if label:
             return label
         begin = text[: text.find("<<") + 2]
         return begin if self.tagged and begin in self._tags else ""
 
     def _begin(self, text: str) -> tuple[str, str]:
         """The token of the language of a text, perhaps by its own tag or label, and the text without these."""
-        label, rest = cut_label(text)
+        label, rest = cut_label(text) if self.reads_labels else ("", text)
         if label:
             return self._named(languages_in(label)[1]), rest
         tag = self.tag(text)
