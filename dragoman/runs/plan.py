@@ -269,8 +269,8 @@ def as_read_by(model: Path, bitext: OpenedBitext, wanted: Languages) -> Bitext:
     """
     if not directions(model):
         return bitext
-    said = bitext.languages or (None, None)
-    source, target = check_languages(model, wanted[0] or said[0], wanted[1] or said[1])
+    of_pairs = bitext.languages or (None, None)
+    source, target = check_languages(model, wanted[0] or of_pairs[0], wanted[1] or of_pairs[1])
     return bitext.labelled(source, target or "")
 
 

@@ -328,14 +328,14 @@ def _set_shortest(directory: RunDirectory, config: RunConfig, data: PreparedData
     """
     decoding = config.decoding
     base = decoding_defaults(directory.base) if config.finetune.adapts else DecodingConfig()
-    source_lengths, target_lengths = (store.epoch(0).lengths for store in data.train_stores)
+    sources, translations = (store.epoch(0) for store in data.train_stores)
+    source_lengths, target_lengths = sources.lengths, translations.lengths
     if not (data.about.directions or data.target_tokenizer.languages):
         ratio, slack = _shortest(source_lengths, target_lengths, base.least(None))
         decoding.min_ratio = ratio
         if decoding.min_slack is None:
             decoding.min_slack = slack
     elif targets := data.source_tokenizer.targets:
-        sources = data.train_stores[0].epoch(0)
         begins = sources.ids[np.append(0, sources.ends[:-1])]
         decoding.min_ratios = dict(base.min_ratios)
         for target, begin in targets.items():
