@@ -127,7 +127,7 @@ def prepare(
     words = [*(arguments or ()), columns]
     files, settings = files_and_settings("data prepare", words, required=False, valid=valid, test=test)
     refuse_others("data prepare", settings, (*SECTIONS, "seed"))
-    from dragoman.runs.plan import describe_occurrences
+    from dragoman.runs.plan import describe_occurrences, describe_respelled
     from dragoman.runs.prepared import prepare_folder
     from dragoman.system.seals import read_in
 
@@ -140,7 +140,7 @@ def prepare(
         return
     for reason, count in about["dropped"].items():
         display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
-    for line in describe_occurrences(about["occurrences"]):
+    for line in [*describe_respelled(about["respelled"]), *describe_occurrences(about["occurrences"])]:
         display.note(line)
     display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
 

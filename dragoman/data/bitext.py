@@ -79,6 +79,11 @@ class Bitext:
         languages = self.source_language, self.target_language
         return Bitext(lambda: filter(keeps, self), name=self.name, languages=languages)
 
+    def changed(self, change: Callable[[Pair], Pair]) -> "Bitext":
+        """The pairs as `change` makes them."""
+        languages = self.source_language, self.target_language
+        return Bitext(lambda: map(change, self), name=self.name, languages=languages)
+
     def labelled(self, source: str | None, target: str) -> "Bitext":
         """The same pairs, whose sources begin with the label of these languages."""
         prefix = label(source, target)

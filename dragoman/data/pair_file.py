@@ -9,7 +9,7 @@ import json
 import os
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -131,6 +131,16 @@ class PairFile(Bitext):
                     yield without_label(source), target
 
         return Bitext(pairs, name=self.name)
+
+    def rewritten(self, change: Callable[[Pair], Pair], near: Path) -> "PairFile":
+        """The pairs as `change` makes them, under their old hashes, in another file on the disk of `near`."""
+
+        def lines() -> Iterator[str]:
+            for line in self.lines():
+                pair, corpus = parsed(line)
+                yield f"{line[: 2 * HASH]}{json.dumps([*change(pair), corpus])}"
+
+        return self.only(lines(), near)
 
     def repeated(self, lines: Iterable[str]) -> Iterator[Pair]:
         """The pairs of lines, each as often as it occurs in an epoch, copies side by side."""

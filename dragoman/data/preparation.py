@@ -25,6 +25,7 @@ from dragoman.data.joining import JoinedStores, between, refuse_begins
 from dragoman.data.misspelling import MisspelledStore
 from dragoman.data.mixing import mix_in
 from dragoman.data.neighbours import find_neighbours
+from dragoman.data.one_spelling import in_one_spelling
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
 from dragoman.data.sampling import sampled
@@ -72,6 +73,8 @@ class DataFacts:
     """Indices of test pairs that are nearly the same as a training pair, on either side; None: nobody has looked."""
     directions: list[tuple[str | None, str]] = field(default_factory=list)
     """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
+    respelled: dict[str, int] = field(default_factory=dict)
+    """Training pairs whose targets were written in the usual spelling of their language, by what was replaced."""
     occurrences: dict[str, float] = field(default_factory=dict)
     """How often pairs of each corpus, by its file, occur in an epoch, if `data.temperature` decides on it."""
 
@@ -257,6 +260,9 @@ def prepare(
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     parts = split_off(pairs, config)
     num_near_duplicates = len(parts.train.left_out)
+    respelled: dict[str, int] = {}
+    if config.data.one_spelling:
+        parts, respelled = in_one_spelling(parts, config.data, near=folder)
     general: Pairs = []
     if config.finetune.adapts:
         mixture = mix_in(parts, config, pairs)
@@ -272,6 +278,7 @@ def prepare(
     if num_near_duplicates:
         about.dropped[NEAR_DUPLICATE] = num_near_duplicates
     relate_pairs(folder, config)
+    about.respelled = respelled
     about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 

@@ -13,6 +13,7 @@ from dragoman.data_check.locations import Location
 from dragoman.data_check.repeats import RepeatCheck, overlaps, remaining, source_hashes
 from dragoman.data_check.result import CheckResult, Finding, Part, PartResult, Side, finding_kinds
 from dragoman.data_check.sizes import SizeCheck
+from dragoman.data_check.spellings import SpellingCheck
 from dragoman.data_check.twins import TwinCheck
 from dragoman.data_check.verdict import account, training_warnings, verdict
 
@@ -57,6 +58,7 @@ def check(
             AlignmentCheck(result),
             languages,
             FaultCheck(result, languages),
+            SpellingCheck(result, languages),
         ]
         if bitext is not train:
             twin_checks.append(TwinCheck(result))

@@ -223,6 +223,15 @@ def describe_occurrences(occurrences: dict[str, float]) -> list[str]:
     return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
+def describe_respelled(respelled: dict[str, int]) -> list[str]:
+    """A sentence for each language whose targets were written in one spelling."""
+    return [
+        f"{count:,} targets were in another spelling than most, and are now in theirs: {letters}. To train on them as "
+        "they are, set data.one_spelling=false."
+        for letters, count in respelled.items()
+    ]
+
+
 def plan_resume(path: Path, settings: Settings) -> RunConfig:
     """The config of the run in a directory, with changed keys of `training` and `decoding`.
 

@@ -1,0 +1,269 @@
+"""Two spellings of one language in the same texts, and the letters that turn the rarer one into the usual one.
+
+Where no orthography is settled, texts come in several: one writer of Shipibo-Konibo has `jahuequescara` where another
+has `jawekeskara`. To a small model these are two languages. Nobody writes both in one sentence, so letters of the one
+hardly ever stand in a text with letters of the other. This tells two spellings from all other differences between
+words, such as endings, which stand side by side.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import combinations, islice, pairwise
+
+import numpy as np
+
+MOST_TEXTS, MOST_WORDS = 20_000, 20_000
+"""Texts that are looked at, and different words by which letters are compared."""
+SHARE = 0.03
+"""Least share of the texts that have a spelling, and that have letters by which it is known."""
+APART, EXPECTED = 0.1, 20
+"""Letters belong to two spellings if they hardly share a text: where chance would give at least `EXPECTED` texts, so
+small a share of these."""
+TWINS, PAIRS = 10, 3
+"""Two spellings have so many pairs of letters that belong to the one and the other, and each of these pairs tells apart
+so many pairs of words that are equal otherwise."""
+AFFIX = 2
+"""Prefixes and endings may agree throughout a sentence. So at least `TWINS` pairs of words differ within, with so many
+equal letters on both sides."""
+RARER = 10
+"""Letters are replaced if they are so many times rarer in the usual spelling."""
+KNOWN, OF_BEST = 15, 0.1
+"""A replacement turns so many different words into words of the usual spelling, and so many of those that the best one
+turns."""
+SEEN = 3
+"""Fewest words with a sequence of letters for it to be one of the usual spelling."""
+MOST_TRIED = 40
+"""Replacements that are tried at a time, those that turn most words one by one."""
+LONGEST = 2
+"""Most letters that a replacement puts in the place of one or two."""
+SHORTEST = 4
+"""Fewest letters of a word by which replacements are judged: shorter ones become others by chance."""
+_WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’ʼ](?=[^\W\d_]))*")
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Letters of the rarer spelling, and those of the usual one in their place; all in lower case."""
+
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.old} > {self.new or '-'}"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What may stand beside new letters."""
+
+    sequences: frozenset[str]
+    """Two and three letters that the usual spelling has, and those of the other one that are still to be replaced."""
+    replaced: frozenset[str]
+    """Letters that are still to be replaced wherever they stand, so that anything may stand beside them."""
+
+    def admits(self, before: str, new: str, after: str) -> bool:
+        """Whether `new` may stand between two letters; "" is an end of a word."""
+        sides = [(before, before + new), (after, new + after)] if new else [(before, before + after)]
+        return all(len(side) < 2 or neighbour in self.replaced or side in self.sequences for neighbour, side in sides)
+
+    def replace(self, text: str, replacement: Replacement) -> str:
+        """The text with the new letters where they may stand, in capitals where the old ones are."""
+
+        def replaced(match: re.Match[str]) -> str:
+            old, new, (start, end) = match.group(), replacement.new, match.span()
+            before, after = _letter(text[start - 1 : start]), _letter(text[end : end + 1])
+            if not self.admits(before.lower(), new, after.lower()):
+                return old
+            if old.isupper() and (after.isupper() or (len(old) > 1 and not after)):
+                return new.upper()
+            return new.capitalize() if old[0].isupper() else new
+
+        return _ignoring_case(replacement.old).sub(replaced, text)
+
+
+@dataclass(frozen=True)
+class Respelling:
+    """Writes texts in the usual spelling of their language."""
+
+    replacements: tuple[Replacement, ...]
+    """In the order in which they are made."""
+    usual: tuple[str, ...]
+    """Letters in lower case that no text in the other spelling has."""
+    context: Context
+
+    def __call__(self, text: str) -> str:
+        """The text in the usual spelling. A text that has letters of it stays as it is."""
+        lowered = text.lower()
+        if any(letters in lowered for letters in self.usual):
+            return text
+        for replacement in self.replacements:
+            text = self.context.replace(text, replacement)
+        return text
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.replacements))
+
+
+def learn_respelling(texts: Iterable[str], *, like: Sequence[str] = ()) -> Respelling | None:
+    """How to write texts in one spelling, learned from texts in two: in that of most, or of most of those in `like`.
+
+    Returns None if there are no two spellings. Of many texts, the first `MOST_TEXTS` are looked at.
+    """
+    read = _Texts(islice(texts, MOST_TEXTS))
+    spellings = _two_spellings(read)
+    if spellings is None:
+        return None
+    counted = _Texts(like) if like else read
+    rarer, usual = sorted(spellings, key=lambda letters: len(counted.with_any(letters)))
+    replacements, context = _replacements(read, rarer, usual)
+    return Respelling(tuple(replacements), tuple(_least(usual)), context) if replacements else None
+
+
+class _Texts:
+    """The words of texts in lower case, and which texts have which letters: single ones and pairs, in one word."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.words = [_WORD.findall(text.lower()) for text in texts]
+        self.letters = [frozenset().union(*map(_letters_of, words)) for words in self.words]
+
+    def with_any(self, letters: Collection[str]) -> set[int]:
+        """The indices of texts with any of these letters."""
+        return {index for index, own in enumerate(self.letters) if not own.isdisjoint(letters)}
+
+    def vocabulary(self, texts: Iterable[int]) -> list[str]:
+        """Different words of these texts that are long enough to be compared; the most frequent ones."""
+        counts = Counter(word for index in texts for word in self.words[index] if len(word) >= SHORTEST)
+        return [word for word, _ in counts.most_common(MOST_WORDS)]
+
+
+def _two_spellings(texts: _Texts) -> tuple[set[str], set[str]] | None:
+    """Letters by which the one spelling is known, and those of the other; None if there are no two."""
+    number = len(texts.words)
+    counts = Counter(letters for own in texts.letters for letters in own)
+    names = sorted(letters for letters, count in counts.items() if count >= max(SHARE * number, EXPECTED))
+    columns = {letters: column for column, letters in enumerate(names)}
+    has = np.zeros((number, len(names)), np.float32)
+    for row, own in enumerate(texts.letters):
+        has[row, [columns[letters] for letters in own if letters in columns]] = 1
+    by_chance = np.outer(has.sum(0), has.sum(0)) / max(1, number)
+    apart = (by_chance >= EXPECTED) & (has.T @ has < APART * by_chance)
+    pairs = {(names[one], names[other]) for one, other in np.argwhere(np.triu(apart)).tolist()}
+    if len(pairs) < PAIRS:
+        return None
+    words = texts.vocabulary(range(number))
+    twins = _twins(words, pairs)
+    pairs = {pair for pair in pairs if twins[pair] >= TWINS}
+    if len(pairs) < PAIRS or _twins(words, pairs, within=AFFIX).total() < TWINS:
+        return None
+    one, other = max(sorted(pairs), key=lambda pair: by_chance[columns[pair[0]], columns[pair[1]]])
+    spellings = {one}, {other}
+    for letters in sorted({letters for pair in pairs for letters in pair} - {one, other}):
+        own = texts.with_any({letters})
+        shared = [len(own & texts.with_any(spelling)) / len(texts.with_any(spelling)) for spelling in spellings]
+        lower = min(shared)
+        if lower < APART * len(own) / number:
+            spellings[shared[0] == lower].add(letters)
+    with_one, with_other = map(texts.with_any, spellings)
+    fewer = min(len(with_one), len(with_other))
+    if fewer < SHARE * number or len(with_one & with_other) > APART * fewer:
+        return None
+    return spellings
+
+
+def _twins(words: Iterable[str], pairs: Collection[tuple[str, str]], *, within: int = 0) -> Counter[tuple[str, str]]:
+    """How many words differ in nothing but these pairs of letters, with so many letters on both sides."""
+    compared = {letters for pair in pairs for letters in pair}
+    places: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for word in words:
+        for start, letters in _places(word, compared):
+            before, after = word[:start], word[start + len(letters) :]
+            if min(len(before), len(after)) >= within:
+                places[before, after].add(letters)
+    twins: Counter[tuple[str, str]] = Counter()
+    for found in places.values():
+        twins.update(pair for pair in combinations(sorted(found), 2) if pair in pairs)
+    return twins
+
+
+def _replacements(texts: _Texts, rarer: Collection[str], usual: Collection[str]) -> tuple[list[Replacement], Context]:
+    """What to replace in the rarer spelling: always what turns most words into words of the usual one. And where."""
+    with_rarer, with_usual = texts.with_any(rarer), texts.with_any(usual)
+    rare_texts, usual_texts = with_rarer - with_usual, with_usual - with_rarer
+    own, others = (
+        Counter(letters for index in indices for letters in texts.letters[index])
+        for indices in (rare_texts, usual_texts)
+    )
+    fewest = max(KNOWN, SHARE * SHARE * len(rare_texts))
+    marks = {
+        letters
+        for letters, count in own.items()
+        if count >= fewest and count / len(rare_texts) > RARER * (others[letters] + 1) / len(usual_texts)
+    }
+    known = frozenset(texts.vocabulary(usual_texts))
+    usual_sequences = Counter(
+        sequence
+        for index in usual_texts
+        for word in texts.words[index]
+        for length in (2, 3)
+        for sequence in {word[start : start + length] for start in range(len(word) - length + 1)}
+    )
+    seen = {sequence for sequence, count in usual_sequences.items() if count >= SEEN}
+    context = Context(frozenset(seen | marks), frozenset(letters for letters in marks if len(letters) == 1))
+    places: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for word in known:
+        for length in range(LONGEST + 1):
+            for start in range(len(word) - length + 1):
+                places[word[:start], word[start + length :]].add(word[start : start + length])
+    words = texts.vocabulary(rare_texts)
+    replacements: list[Replacement] = []
+    best = 0
+    while True:
+        candidates: Counter[Replacement] = Counter()
+        for word in words:
+            if word not in known:
+                for start, old in _places(word, marks):
+                    news = places.get((word[:start], word[start + len(old) :]), ())
+                    candidates.update(Replacement(old, new) for new in news if new or not _letter(old[0]))
+        gains = {
+            tried: sum((context.replace(word, tried) in known) - (word in known) for word in words if tried.old in word)
+            for tried, _ in candidates.most_common(MOST_TRIED)
+        }
+        chosen = max(gains, key=lambda tried: (gains[tried], tried.old, tried.new), default=None)
+        if chosen is None or gains[chosen] < max(KNOWN, OF_BEST * best):
+            return replacements, context
+        best = max(best, gains[chosen])
+        replacements.append(chosen)
+        words = [context.replace(word, chosen) for word in words]
+
+
+def _least(letters: Iterable[str]) -> list[str]:
+    """Those that contain none of the others."""
+    letters = sorted(letters, key=lambda text: (len(text), text))
+    return [text for number, text in enumerate(letters) if not any(part in text for part in letters[:number])]
+
+
+def _places(word: str, letters: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Where in a word these letters stand, single ones or two."""
+    for start in range(len(word)):
+        for length in (1, 2):
+            if word[start : start + length] in letters and start + length <= len(word):
+                yield start, word[start : start + length]
+
+
+@lru_cache(maxsize=MOST_WORDS)
+def _letters_of(word: str) -> frozenset[str]:
+    """All single letters of a word, and all pairs of letters side by side."""
+    return frozenset((*word, *map("".join, pairwise(word))))
+
+
+def _letter(character: str) -> str:
+    """The character if it is a letter, else ""."""
+    return character if character.isalpha() else ""
+
+
+@cache
+def _ignoring_case(letters: str) -> re.Pattern[str]:
+    return re.compile(re.escape(letters), re.IGNORECASE)

@@ -1,0 +1,87 @@
+"""Two spellings are found by their letters, and written as one; what is no spelling is left alone."""
+
+import random
+from collections.abc import Callable
+from itertools import cycle
+
+import pytest
+
+from dragoman.text import respelling
+from dragoman.text.respelling import Respelling, learn_respelling
+from tests.spellings import mixed, old, texts
+
+NEW = texts(3_000)
+
+
+def learned_from(written: list[str], like: list[str] | None = None) -> Respelling:
+    learned = learn_respelling(written, like=like or [])
+    assert learned is not None
+    return learned
+
+
+def test_the_letters_of_a_second_spelling_are_found_and_undone():
+    learned = learned_from(mixed(NEW))
+    assert {(rule.old, rule.new) for rule in learned.replacements} == {("qu", "k"), ("c", "k"), ("hu", "w")}
+    assert [learned(text) for text in mixed(NEW)] == NEW
+    unseen = texts(500, seed=2)
+    assert [learned(old(text)) for text in unseen] == unseen
+    assert [learned(text) for text in unseen] == unseen
+
+
+def test_the_spelling_of_most_is_written_unless_other_texts_say_which():
+    most_old = [new if number % 3 == 0 else old(new) for number, new in enumerate(NEW)]
+    to_old, to_new = learned_from(most_old), learned_from(most_old, like=NEW[:50])
+    assert [to_old(text) for text in NEW] == [old(text) for text in NEW]
+    assert [to_new(text) for text in most_old] == NEW
+
+
+def test_texts_in_one_spelling_have_none_to_learn():
+    assert learn_respelling(NEW) is None
+    assert learn_respelling([]) is None
+    assert learn_respelling(["", "12 + 3 = ?", "k"] * 500) is None
+
+
+@pytest.mark.parametrize("endings", [("o", "a"), ("os", "as"), ("", "s"), ("en", "ika")])
+def test_endings_that_agree_within_a_sentence_are_no_spelling(endings: tuple[str, str]):
+    agreeing = [
+        " ".join(word + ending for word in text.rstrip(".").split())
+        for text, ending in zip(NEW, cycle(endings), strict=False)
+    ]
+    assert learn_respelling(agreeing) is None
+
+
+def test_two_kinds_of_text_with_words_of_their_own_are_no_spellings():
+    news = ["".join(chr(ord(letter) + 1) if letter in "aeiou" else letter for letter in text) for text in texts(3_000)]
+    assert learn_respelling([*NEW[:1_500], *texts(1_500, seed=9)]) is None
+    assert learn_respelling([*NEW[:1_500], *(text[::-1] for text in news[1_500:])]) is None
+
+
+def test_a_few_texts_in_another_spelling_are_left_to_the_model():
+    assert learn_respelling(mixed(NEW, every=60)) is None
+
+
+@pytest.mark.parametrize("capitals", [str.upper, str.title, str.capitalize])
+def test_capitals_stay(capitals: Callable[[str], str]):
+    to_new, to_old = learned_from(mixed(NEW)), learned_from(mixed(NEW), like=[*map(old, NEW[:50])])
+    for text in texts(200, seed=2):
+        assert to_new(capitals(old(text))) == capitals(text)
+        assert to_old(capitals(text)) == capitals(old(text))
+
+
+def test_letters_stay_where_the_usual_spelling_has_them():
+    kept = [text.replace("s", "ch") for text in NEW]
+    learned = learned_from(mixed(kept))
+    assert [learned(text) for text in mixed(kept)] == kept
+
+
+def test_what_is_learned_follows_from_the_texts_and_not_from_their_order():
+    shuffled = mixed(NEW)
+    random.Random(4).shuffle(shuffled)
+    assert learn_respelling(shuffled) == learn_respelling(mixed(NEW))
+
+
+def test_of_many_texts_only_so_many_are_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(respelling, "MOST_TEXTS", 40)
+    read = iter(cycle(NEW))
+    learn_respelling(read)
+    assert next(read) == NEW[40]
