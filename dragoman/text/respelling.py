@@ -1,4 +1,4 @@
-"""Two spellings of one language in the same texts, and the letters that turn the rarer one into the usual one.
+"""Several spellings of one language in the same texts, and the letters that turn rarer ones into the usual one.
 
 Where no orthography is settled, texts come in several: one writer of Shipibo-Konibo has `jahuequescara` where another
 has `jawekeskara`. To a small model these are two languages. Nobody writes both in one sentence, so letters of the one
@@ -8,7 +8,7 @@ words, such as endings, which stand side by side.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations, islice, pairwise
@@ -17,6 +17,8 @@ import numpy as np
 
 MOST_TEXTS, MOST_WORDS = 20_000, 20_000
 """Texts that are looked at, and different words by which letters are compared."""
+MOST_STEPS = 3
+"""Other spellings that are looked for beside the usual one."""
 SHARE = 0.03
 """Least share of the texts that have a spelling, and that have letters by which it is known."""
 APART, EXPECTED = 0.1, 20
@@ -39,8 +41,9 @@ MOST_TRIED = 40
 """Replacements that are tried at a time, those that turn most words one by one."""
 LONGEST = 2
 """Most letters that a replacement puts in the place of one or two."""
-SHORTEST = 4
-"""Fewest letters of a word by which replacements are judged: shorter ones become others by chance."""
+WORD_LENGTHS = range(4, 31)
+"""Numbers of letters of the words that are compared. Shorter ones are alike by chance, and longer ones are rare except
+where no spaces are written between words."""
 _WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’ʼ](?=[^\W\d_]))*")
 
 
@@ -85,8 +88,8 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Respelling:
-    """Writes texts in the usual spelling of their language."""
+class Step:
+    """Writes texts that are in one spelling in another one, the usual one."""
 
     replacements: tuple[Replacement, ...]
     """In the order in which they are made."""
@@ -99,27 +102,49 @@ class Respelling:
         lowered = text.lower()
         if any(letters in lowered for letters in self.usual):
             return text
-        for replacement in self.replacements:
+        for replacement in self.replacements * 2:  # the later ones may make room for the first
             text = self.context.replace(text, replacement)
         return text
 
+
+@dataclass(frozen=True)
+class Respelling:
+    """Writes texts in the usual spelling of their language, step by step, one for each other spelling."""
+
+    steps: tuple[Step, ...]
+
+    def __call__(self, text: str) -> str:
+        """The text in the usual spelling; the same text if it is in that, or in none that can be told."""
+        for step in self.steps:
+            text = step(text)
+        return text
+
     def __str__(self) -> str:
-        return ", ".join(map(str, self.replacements))
+        return ", ".join(str(replacement) for step in self.steps for replacement in step.replacements)
 
 
 def learn_respelling(texts: Iterable[str], *, like: Sequence[str] = ()) -> Respelling | None:
-    """How to write texts in one spelling, learned from texts in two: in that of most, or of most of those in `like`.
+    """How to write texts in one spelling, learned from texts in several: in that of most, or of most in `like`.
 
-    Returns None if there are no two spellings. Of many texts, the first `MOST_TEXTS` are looked at.
+    Returns None if there is only one spelling. Of many texts, the first `MOST_TEXTS` are looked at.
     """
-    read = _Texts(islice(texts, MOST_TEXTS))
+    texts, steps = list(islice(texts, MOST_TEXTS)), list[Step]()
+    while len(steps) < MOST_STEPS and (step := _learn_step(texts, like)):
+        steps.append(step)
+        texts, like = [step(text) for text in texts], [step(text) for text in like]
+    return Respelling(tuple(steps)) if steps else None
+
+
+def _learn_step(texts: Sequence[str], like: Sequence[str]) -> Step | None:
+    """How to write one of two spellings as the other; None if there are no two."""
+    read = _Texts(texts)
     spellings = _two_spellings(read)
     if spellings is None:
         return None
     counted = _Texts(like) if like else read
     rarer, usual = sorted(spellings, key=lambda letters: len(counted.with_any(letters)))
     replacements, context = _replacements(read, rarer, usual)
-    return Respelling(tuple(replacements), tuple(_least(usual)), context) if replacements else None
+    return Step(tuple(replacements), tuple(_least(usual)), context) if replacements else None
 
 
 class _Texts:
@@ -134,15 +159,19 @@ class _Texts:
         return {index for index, own in enumerate(self.letters) if not own.isdisjoint(letters)}
 
     def vocabulary(self, texts: Iterable[int]) -> list[str]:
-        """Different words of these texts that are long enough to be compared; the most frequent ones."""
-        counts = Counter(word for index in texts for word in self.words[index] if len(word) >= SHORTEST)
-        return [word for word, _ in counts.most_common(MOST_WORDS)]
+        """Different words of these texts, of `WORD_LENGTHS`; the most frequent ones."""
+        counts = Counter(word for index in texts for word in self.words[index] if len(word) in WORD_LENGTHS)
+        return sorted(counts, key=lambda word: (-counts[word], word))[:MOST_WORDS]
+
+    def number_of_texts(self, texts: Collection[int]) -> Counter[str]:
+        """In how many of these texts letters occur."""
+        return Counter(letters for index in texts for letters in self.letters[index])
 
 
 def _two_spellings(texts: _Texts) -> tuple[set[str], set[str]] | None:
     """Letters by which the one spelling is known, and those of the other; None if there are no two."""
     number = len(texts.words)
-    counts = Counter(letters for own in texts.letters for letters in own)
+    counts = texts.number_of_texts(range(number))
     names = sorted(letters for letters, count in counts.items() if count >= max(SHARE * number, EXPECTED))
     columns = {letters: column for column, letters in enumerate(names)}
     has = np.zeros((number, len(names)), np.float32)
@@ -192,51 +221,71 @@ def _replacements(texts: _Texts, rarer: Collection[str], usual: Collection[str])
     """What to replace in the rarer spelling: always what turns most words into words of the usual one. And where."""
     with_rarer, with_usual = texts.with_any(rarer), texts.with_any(usual)
     rare_texts, usual_texts = with_rarer - with_usual, with_usual - with_rarer
-    own, others = (
-        Counter(letters for index in indices for letters in texts.letters[index])
-        for indices in (rare_texts, usual_texts)
-    )
-    fewest = max(KNOWN, SHARE * SHARE * len(rare_texts))
-    marks = {
+    marks = _marks(texts, rare_texts, usual_texts)
+    words, known = texts.vocabulary(rare_texts), frozenset(texts.vocabulary(usual_texts))
+    between = _surroundings(known)
+    context = Context(_sequences(known) | marks, frozenset(letters for letters in marks if len(letters) == 1))
+    found: list[Replacement] = []
+    best = 0
+    while True:
+        tried = _candidates({*words}.difference(known), between, marks)
+        gains = [_gain(replacement, words, known, context) for replacement in tried]
+        gain = max(gains, default=0)
+        if gain < max(KNOWN, OF_BEST * best):
+            return found, context
+        best = max(best, gain)
+        found.append(tried[gains.index(gain)])
+        words = [context.replace(word, found[-1]) for word in words]
+
+
+def _marks(texts: _Texts, rare_texts: Collection[int], usual_texts: Collection[int]) -> frozenset[str]:
+    """Letters that are much rarer in the usual texts than in the others."""
+    own, others = texts.number_of_texts(rare_texts), texts.number_of_texts(usual_texts)
+    return frozenset(
         letters
         for letters, count in own.items()
-        if count >= fewest and count / len(rare_texts) > RARER * (others[letters] + 1) / len(usual_texts)
-    }
-    known = frozenset(texts.vocabulary(usual_texts))
-    usual_sequences = Counter(
+        if count >= KNOWN and count / len(rare_texts) > RARER * (others[letters] + 1) / len(usual_texts)
+    )
+
+
+def _sequences(words: Iterable[str]) -> frozenset[str]:
+    """Two and three letters that stand side by side in some of the words."""
+    counts = Counter(
         sequence
-        for index in usual_texts
-        for word in texts.words[index]
+        for word in words
         for length in (2, 3)
         for sequence in {word[start : start + length] for start in range(len(word) - length + 1)}
     )
-    seen = {sequence for sequence, count in usual_sequences.items() if count >= SEEN}
-    context = Context(frozenset(seen | marks), frozenset(letters for letters in marks if len(letters) == 1))
-    places: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for word in known:
+    return frozenset(sequence for sequence, count in counts.items() if count >= SEEN)
+
+
+def _surroundings(words: Iterable[str]) -> dict[tuple[str, str], set[str]]:
+    """The letters, `LONGEST` at most, that stand between any beginning and end of these words."""
+    between: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for word in words:
         for length in range(LONGEST + 1):
             for start in range(len(word) - length + 1):
-                places[word[:start], word[start + length :]].add(word[start : start + length])
-    words = texts.vocabulary(rare_texts)
-    replacements: list[Replacement] = []
-    best = 0
-    while True:
-        candidates: Counter[Replacement] = Counter()
-        for word in words:
-            if word not in known:
-                for start, old in _places(word, marks):
-                    news = places.get((word[:start], word[start + len(old) :]), ())
-                    candidates.update(Replacement(old, new) for new in news if new or not _letter(old[0]))
-        gains = {
-            tried: sum((context.replace(word, tried) in known) - (word in known) for word in words if tried.old in word)
-            for tried, _ in candidates.most_common(MOST_TRIED)
-        }
-        chosen = max(gains, key=lambda tried: (gains[tried], tried.old, tried.new), default=None)
-        if chosen is None or gains[chosen] < max(KNOWN, OF_BEST * best):
-            return replacements, context
-        best = max(best, gains[chosen])
-        replacements.append(chosen)
-        words = [context.replace(word, chosen) for word in words]
+                between[word[:start], word[start + length :]].add(word[start : start + length])
+    return between
+
+
+def _candidates(
+    words: Iterable[str], between: Mapping[tuple[str, str], set[str]], marks: Collection[str]
+) -> list[Replacement]:
+    """What turns most words into those that `between` was made of, if it is replaced at one place."""
+    counts: Counter[Replacement] = Counter()
+    for word in words:
+        for start, old in _places(word, marks):
+            news = between.get((word[:start], word[start + len(old) :]), ())
+            # Only marks, such as an apostrophe, may go with no letters in their place.
+            counts.update(Replacement(old, new) for new in news if new or not _letter(old[0]))
+    return sorted(counts, key=lambda found: (-counts[found], found.old, found.new))[:MOST_TRIED]
+
+
+def _gain(replacement: Replacement, words: Iterable[str], known: Collection[str], context: Context) -> int:
+    """How many more of the words are known after a replacement."""
+    changed = [word for word in words if replacement.old in word]
+    return sum((context.replace(word, replacement) in known) - (word in known) for word in changed)
 
 
 def _least(letters: Iterable[str]) -> list[str]:

@@ -8,8 +8,8 @@ from dragoman.data.preparation import PreparedData
 from tests.data.test_preparation import config, epoch, prepared, tsv
 from tests.spellings import mixed, old, texts
 
-NEW = texts(3_000)
-SOURCES = [f"{number} {text}" for number, text in enumerate(texts(3_000, seed=5))]
+NEW = texts(1_500)
+SOURCES = [f"{number} {text}" for number, text in enumerate(texts(1_500, seed=5))]
 
 
 def written(data: PreparedData) -> set[str]:

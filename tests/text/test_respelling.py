@@ -1,4 +1,4 @@
-"""Two spellings are found by their letters, and written as one; what is no spelling is left alone."""
+"""Spellings are found by their letters, and written as one; what is no spelling is left alone."""
 
 import random
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from dragoman.text import respelling
 from dragoman.text.respelling import Respelling, learn_respelling
 from tests.spellings import mixed, old, texts
 
-NEW = texts(3_000)
+NEW = texts(1_500)
 
 
 def learned_from(written: list[str], like: list[str] | None = None) -> Respelling:
@@ -21,7 +21,7 @@ def learned_from(written: list[str], like: list[str] | None = None) -> Respellin
 
 def test_the_letters_of_a_second_spelling_are_found_and_undone():
     learned = learned_from(mixed(NEW))
-    assert {(rule.old, rule.new) for rule in learned.replacements} == {("qu", "k"), ("c", "k"), ("hu", "w")}
+    assert {*str(learned).split(", ")} == {"qu > k", "c > k", "hu > w"}
     assert [learned(text) for text in mixed(NEW)] == NEW
     unseen = texts(500, seed=2)
     assert [learned(old(text)) for text in unseen] == unseen
@@ -33,6 +33,17 @@ def test_the_spelling_of_most_is_written_unless_other_texts_say_which():
     to_old, to_new = learned_from(most_old), learned_from(most_old, like=NEW[:50])
     assert [to_old(text) for text in NEW] == [old(text) for text in NEW]
     assert [to_new(text) for text in most_old] == NEW
+
+
+def test_a_third_spelling_is_undone_as_well():
+    third = [text.replace("s", "z").replace("S", "Z").replace("j", "h").replace("J", "H") for text in NEW]
+    several = [
+        (old(new), other, new, new)[number % 4] for number, (new, other) in enumerate(zip(NEW, third, strict=True))
+    ]
+    learned = learned_from(several)
+    assert len(learned.steps) == 2
+    # Letters that never stand side by side in the usual words are left.
+    assert sum(learned(text) == new for text, new in zip(several, NEW, strict=True)) > 0.99 * len(NEW)
 
 
 def test_texts_in_one_spelling_have_none_to_learn():
@@ -51,9 +62,9 @@ def test_endings_that_agree_within_a_sentence_are_no_spelling(endings: tuple[str
 
 
 def test_two_kinds_of_text_with_words_of_their_own_are_no_spellings():
-    news = ["".join(chr(ord(letter) + 1) if letter in "aeiou" else letter for letter in text) for text in texts(3_000)]
-    assert learn_respelling([*NEW[:1_500], *texts(1_500, seed=9)]) is None
-    assert learn_respelling([*NEW[:1_500], *(text[::-1] for text in news[1_500:])]) is None
+    news = ["".join(chr(ord(letter) + 1) if letter in "aeiou" else letter for letter in text) for text in texts(1_500)]
+    assert learn_respelling([*NEW[:750], *texts(750, seed=9)]) is None
+    assert learn_respelling([*NEW[:750], *(text[::-1] for text in news[750:])]) is None
 
 
 def test_a_few_texts_in_another_spelling_are_left_to_the_model():
@@ -71,7 +82,8 @@ def test_capitals_stay(capitals: Callable[[str], str]):
 def test_letters_stay_where_the_usual_spelling_has_them():
     kept = [text.replace("s", "ch") for text in NEW]
     learned = learned_from(mixed(kept))
-    assert [learned(text) for text in mixed(kept)] == kept
+    assert sum(learned(text) == new for text, new in zip(mixed(kept), kept, strict=True)) > 0.99 * len(kept)
+    assert sum("kh" in learned(text) for text in mixed(kept)) == 0
 
 
 def test_what_is_learned_follows_from_the_texts_and_not_from_their_order():
