@@ -27,12 +27,12 @@ def in_one_spelling(parts: Splits, data: DataConfig, *, near: Path) -> Respelled
     """Write the targets of each language in one spelling: that of most validation pairs that the config names, if it
     names some, or else of most training pairs.
 
-    Pairs that the config names are not changed, because nobody knows how they will be compared. The training pairs are
-    written to a file on the disk of `near`, if any changes.
+    Test pairs that the config names are not changed, since nobody else decides how they are scored; validation pairs
+    are, because they choose the model. If any pair changes, the training pairs are written to a file on the disk of
+    `near`.
     """
     assert isinstance(parts.train, PairFile)
-    named = {part: bool(data.held_out_files(part)) for part in ("valid", "test")}
-    wanted = _targets_by_language(parts.valid) if named["valid"] else {}
+    wanted = _targets_by_language(parts.valid) if data.held_out_files("valid") else {}
     learned = {
         language: learn_respelling(targets, like=wanted.get(language, []))
         for language, targets in _targets_by_language(parts.train).items()
@@ -42,12 +42,9 @@ def in_one_spelling(parts: Splits, data: DataConfig, *, near: Path) -> Respelled
         return Respelled(parts, {})
     respell = partial(_respelled, respellings)
     changed = Counter(_target_language(pair) for pair in parts.train if respell(pair) != pair)
-    held_out = {
-        part: pairs if named[part] else pairs.changed(respell)
-        for part, pairs in (("valid", parts.valid), ("test", parts.test))
-    }
+    test = parts.test if data.held_out_files("test") else parts.test.changed(respell)
     return Respelled(
-        Splits(parts.train.rewritten(respell, near), **held_out),
+        Splits(parts.train.rewritten(respell, near), parts.valid.changed(respell), test),
         {f"{language} {respellings[language]}".strip(): count for language, count in changed.items()},
     )
 

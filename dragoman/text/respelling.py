@@ -15,6 +15,8 @@ from itertools import combinations, islice, pairwise
 
 import numpy as np
 
+from dragoman.text.chinese import Conversion, learn_conversion
+
 MOST_TEXTS, MOST_WORDS = 20_000, 20_000
 """Texts that are looked at, and different words by which letters are compared."""
 MOST_STEPS = 3
@@ -106,12 +108,15 @@ class Step:
             text = self.context.replace(text, replacement)
         return text
 
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.replacements))
+
 
 @dataclass(frozen=True)
 class Respelling:
     """Writes texts in the usual spelling of their language, step by step, one for each other spelling."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Conversion, ...]
 
     def __call__(self, text: str) -> str:
         """The text in the usual spelling; the same text if it is in that, or in none that can be told."""
@@ -120,7 +125,7 @@ class Respelling:
         return text
 
     def __str__(self) -> str:
-        return ", ".join(str(replacement) for step in self.steps for replacement in step.replacements)
+        return ", ".join(map(str, self.steps))
 
 
 def learn_respelling(texts: Iterable[str], *, like: Sequence[str] = ()) -> Respelling | None:
@@ -128,7 +133,10 @@ def learn_respelling(texts: Iterable[str], *, like: Sequence[str] = ()) -> Respe
 
     Returns None if there is only one spelling. Of many texts, the first `MOST_TEXTS` are looked at.
     """
-    texts, steps = list(islice(texts, MOST_TEXTS)), list[Step]()
+    texts = list(islice(texts, MOST_TEXTS))
+    if conversion := learn_conversion(texts, like):
+        return Respelling((conversion,))
+    steps: list[Step] = []
     while len(steps) < MOST_STEPS and (step := _learn_step(texts, like)):
         steps.append(step)
         texts, like = [step(text) for text in texts], [step(text) for text in like]
@@ -289,7 +297,7 @@ def _gain(replacement: Replacement, words: Iterable[str], known: Collection[str]
 
 
 def _least(letters: Iterable[str]) -> list[str]:
-    """Those that contain none of the others."""
+    """The letters that contain none of the other ones."""
     letters = sorted(letters, key=lambda text: (len(text), text))
     return [text for number, text in enumerate(letters) if not any(part in text for part in letters[:number])]
 

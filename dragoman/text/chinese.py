@@ -1,0 +1,68 @@
+"""Chinese in traditional and in simplified characters, which OpenCC turns into each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from dragoman.system.optional import is_installed, load
+from dragoman.text.patterns import LazyPattern
+
+Direction = Literal["t2s", "s2t"]
+DIRECTIONS: dict[Direction, str] = {"t2s": "traditional > simplified", "s2t": "simplified > traditional"}
+"""How OpenCC calls its conversions, and how people do."""
+SHARE = 0.03
+"""Least share of the texts that have characters of one of the two alone, for there to be two."""
+OTHERS = 0.01
+"""Most texts, as a share, with letters that Chinese has not: there are such in Japanese and Korean."""
+_HAN = LazyPattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_KANA_OR_HANGUL = LazyPattern("[\u3041-\u30ff\uac00-\ud7a3]")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Writes Chinese texts in simplified characters, or in traditional ones."""
+
+    direction: Direction
+
+    def __call__(self, text: str) -> str:
+        """The text in the characters of the others. A text that has any of these alone stays as it is."""
+        return text if _convert(text, _opposite(self.direction)) != text else _convert(text, self.direction)
+
+    def __str__(self) -> str:
+        return DIRECTIONS[self.direction]
+
+
+def learn_conversion(texts: Sequence[str], like: Sequence[str] = ()) -> Conversion | None:
+    """How to write Chinese texts in the characters that most of them have, or most of those in `like`.
+
+    Returns None if nearly all have the same, if they are not Chinese, or if OpenCC (extra `train`) is not installed.
+    """
+    if not is_installed("opencc") or 2 * sum(bool(_HAN.search(text)) for text in texts) < len(texts):
+        return None
+    if sum(bool(_KANA_OR_HANGUL.search(text)) for text in texts) > OTHERS * len(texts):
+        return None
+    converted_by = {direction: _number_changed(texts, direction) for direction in DIRECTIONS}
+    if min(converted_by.values()) < max(1, SHARE * len(texts)):
+        return None
+    counted = {direction: _number_changed(like, direction) for direction in DIRECTIONS} if like else converted_by
+    return Conversion(min(counted, key=lambda direction: counted[direction]))
+
+
+def _number_changed(texts: Sequence[str], direction: Direction) -> int:
+    """How many texts have characters that this conversion changes, and none that the opposite one does."""
+    back = _opposite(direction)
+    return sum(_convert(text, direction) != text == _convert(text, back) for text in texts)
+
+
+def _opposite(direction: Direction) -> Direction:
+    return "s2t" if direction == "t2s" else "t2s"
+
+
+def _convert(text: str, direction: Direction) -> str:
+    return str(_converter(direction).convert(text))
+
+
+@cache
+def _converter(direction: Direction) -> Any:
+    return load("opencc", extra="train", purpose="Converting Chinese").OpenCC(direction)

@@ -1,0 +1,37 @@
+"""Chinese in both kinds of characters is written in one."""
+
+import pytest
+
+from dragoman.text.respelling import learn_respelling
+
+TRADITIONAL = ["我們沒有時間。", "這個門關了。", "他會說漢語。", "雞蛋很貴。", "老師來了。"] * 20
+SIMPLIFIED = ["我们没有时间。", "这个门关了。", "他会说汉语。", "鸡蛋很贵。", "老师来了。"] * 20
+EITHER = ["你好。", "他是我朋友。"] * 20
+
+
+def test_the_characters_of_most_are_written():
+    for most, others in ((SIMPLIFIED, TRADITIONAL), (TRADITIONAL, SIMPLIFIED)):
+        learned = learn_respelling([*most * 2, *others, *EITHER])
+        assert learned is not None
+        assert [learned(text) for text in others] == most
+        assert [learned(text) for text in [*most, *EITHER]] == [*most, *EITHER]
+
+
+def test_other_texts_may_say_which_characters():
+    learned = learn_respelling([*SIMPLIFIED * 2, *TRADITIONAL], like=TRADITIONAL[:3])
+    assert learned is not None
+    assert str(learned) == "simplified > traditional"
+    assert [learned(text) for text in SIMPLIFIED] == TRADITIONAL
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [*SIMPLIFIED, *EITHER],
+        [*SIMPLIFIED * 40, *TRADITIONAL],
+        ["彼は学校に行った。", "國と会社の話です。", "私は学生です。"] * 50,
+        [*SIMPLIFIED, *TRADITIONAL, *["It is raining."] * 900],
+    ],
+)
+def test_one_kind_of_characters_a_few_others_and_other_languages_stay(texts: list[str]):
+    assert learn_respelling(texts) is None
