@@ -23,9 +23,9 @@ class Respelled(NamedTuple):
     changed: dict[str, int]
 
 
-def in_one_spelling(parts: Splits, data: DataConfig, *, near: Path) -> Respelled:
+def in_one_spelling(parts: Splits, data: DataConfig, language: str | None, *, near: Path) -> Respelled:
     """Write the targets of each language in one spelling: that of most validation pairs that the config names, if it
-    names some, or else of most training pairs.
+    names some, or else of most training pairs. `language` is that of targets without labels, if it is known.
 
     Test pairs that the config names are not changed, since nobody else decides how they are scored; validation pairs
     are, because they choose the model. If any pair changes, the training pairs are written to a file on the disk of
@@ -34,8 +34,8 @@ def in_one_spelling(parts: Splits, data: DataConfig, *, near: Path) -> Respelled
     assert isinstance(parts.train, PairFile)
     wanted = _targets_by_language(parts.valid) if data.held_out_files("valid") else {}
     learned = {
-        language: learn_respelling(targets, like=wanted.get(language, []))
-        for language, targets in _targets_by_language(parts.train).items()
+        code: learn_respelling(targets, like=wanted.get(code, []), language=code or language)
+        for code, targets in _targets_by_language(parts.train).items()
     }
     respellings = {language: respelling for language, respelling in learned.items() if respelling}
     if not respellings:

@@ -262,7 +262,7 @@ def prepare(
     num_near_duplicates = len(parts.train.left_out)
     respelled: dict[str, int] = {}
     if config.data.one_spelling:
-        parts, respelled = in_one_spelling(parts, config.data, near=folder)
+        parts, respelled = in_one_spelling(parts, config.data, pairs.target_language, near=folder)
     general: Pairs = []
     if config.finetune.adapts:
         mixture = mix_in(parts, config, pairs)

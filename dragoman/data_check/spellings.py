@@ -25,7 +25,7 @@ class SpellingCheck(Check):
         pairs = sorted(pair for pair in self.languages.sample.items if pair.source and pair.target)
         for index, side in enumerate(("source", "target"), start=1):
             texts = [normalised(without_label(pair[index])) for pair in pairs]
-            respelling = learn_respelling(texts)
+            respelling = learn_respelling(texts, language=getattr(self.result, side).declared)
             if respelling:
                 numbers = [pair.number for pair, text in zip(pairs, texts, strict=True) if respelling(text) != text]
                 yield self.result.finding(

@@ -6,11 +6,14 @@ from functools import cache
 from typing import Any, Literal
 
 from dragoman.system.optional import is_installed, load
+from dragoman.text.language_codes import plain_code, variety
 from dragoman.text.patterns import LazyPattern
 
 Direction = Literal["t2s", "s2t"]
 DIRECTIONS: dict[Direction, str] = {"t2s": "traditional > simplified", "s2t": "simplified > traditional"}
 """How OpenCC calls its conversions, and how people do."""
+WRITTEN: dict[str, Direction] = {"hans": "t2s", "hant": "s2t"}
+"""How to write the scripts that codes of languages name."""
 SHARE = 0.03
 """Least share of the texts that have characters of one of the two alone, for there to be two."""
 OTHERS = 0.01
@@ -33,18 +36,24 @@ class Conversion:
         return DIRECTIONS[self.direction]
 
 
-def learn_conversion(texts: Sequence[str], like: Sequence[str] = ()) -> Conversion | None:
-    """How to write Chinese texts in the characters that most of them have, or most of those in `like`.
+def learn_conversion(texts: Sequence[str], like: Sequence[str] = (), language: str | None = None) -> Conversion | None:
+    """How to write Chinese texts in the characters that their `language` names, as zh-TW does, or else in those that
+    most of them have, or most of those in `like`.
 
     Returns None if nearly all have the same, if they are not Chinese, or if OpenCC (extra `train`) is not installed.
     """
-    if not is_installed("opencc") or 2 * sum(bool(_HAN.search(text)) for text in texts) < len(texts):
+    meant = variety(language) if language else None
+    if not is_installed("opencc") or (meant and meant.script not in WRITTEN):
+        return None
+    if 2 * sum(bool(_HAN.search(text)) for text in texts) < len(texts):
         return None
     if sum(bool(_KANA_OR_HANGUL.search(text)) for text in texts) > OTHERS * len(texts):
         return None
     converted_by = {direction: _number_changed(texts, direction) for direction in DIRECTIONS}
     if min(converted_by.values()) < max(1, SHARE * len(texts)):
         return None
+    if language and meant and meant.language == "zh" != plain_code(language):
+        return Conversion(WRITTEN[meant.script])
     counted = {direction: _number_changed(like, direction) for direction in DIRECTIONS} if like else converted_by
     return Conversion(min(counted, key=lambda direction: counted[direction]))
 

@@ -128,13 +128,16 @@ class Respelling:
         return ", ".join(map(str, self.steps))
 
 
-def learn_respelling(texts: Iterable[str], *, like: Sequence[str] = ()) -> Respelling | None:
+def learn_respelling(
+    texts: Iterable[str], *, like: Sequence[str] = (), language: str | None = None
+) -> Respelling | None:
     """How to write texts in one spelling, learned from texts in several: in that of most, or of most in `like`.
 
-    Returns None if there is only one spelling. Of many texts, the first `MOST_TEXTS` are looked at.
+    The code of their language decides where it names traditional or simplified characters, as zh-TW does. Returns None
+    if there is only one spelling. Of many texts, the first `MOST_TEXTS` are looked at.
     """
     texts = list(islice(texts, MOST_TEXTS))
-    if conversion := learn_conversion(texts, like):
+    if conversion := learn_conversion(texts, like, language):
         return Respelling((conversion,))
     steps: list[Step] = []
     while len(steps) < MOST_STEPS and (step := _learn_step(texts, like)):

@@ -131,6 +131,7 @@ IN_DOCS = {
     "exchanged pairs": "exchanged", "wrong language": "wrong names",
     "other numbers": "fault number", "other units": "fault unit", "one side negated": "fault negation",
     "other names": "fault name", "untranslated words": "fault untranslated", "repeated words": "fault repetition",
+    "two spellings": "spelling of targets",
     "exchanged from a line on": "exchanged from", "other columns": "other columns than most rows",
 }  # fmt: skip
 

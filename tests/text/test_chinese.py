@@ -25,6 +25,20 @@ def test_other_texts_may_say_which_characters():
 
 
 @pytest.mark.parametrize(
+    ("language", "expected"), [("zh-TW", TRADITIONAL), ("zho_Hans", SIMPLIFIED), ("zh", SIMPLIFIED)]
+)
+def test_the_code_of_the_language_decides_if_it_names_the_characters(language: str, expected: list[str]):
+    mixed = [*SIMPLIFIED * 2, *TRADITIONAL]
+    learned = learn_respelling(mixed, language=language)
+    assert learned is not None
+    assert [learned(text) for text in mixed] == [*expected * 3]
+
+
+def test_characters_of_other_languages_stay():
+    assert learn_respelling([*SIMPLIFIED, *TRADITIONAL], language="ja") is None
+
+
+@pytest.mark.parametrize(
     "texts",
     [
         [*SIMPLIFIED, *EITHER],
