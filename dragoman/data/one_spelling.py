@@ -13,7 +13,10 @@ from dragoman.data.sampling import Sample
 from dragoman.data.splitting import Splits
 from dragoman.text.characters import cut_label
 from dragoman.text.labels import languages_in
-from dragoman.text.respelling import MOST_TEXTS, Respelling, learn_respelling
+from dragoman.text.respelling import MOST_TEXTS, learn_respelling
+
+LOOKED_AT = 500_000
+"""Most pairs, about, in which spellings are looked for."""
 
 
 class Respelled(NamedTuple):
@@ -35,18 +38,27 @@ def in_one_spelling(parts: Splits, data: DataConfig, language: str | None, *, ne
     wanted = _targets_by_language(parts.valid) if data.held_out_files("valid") else {}
     learned = {
         code: learn_respelling(targets, like=wanted.get(code, []), language=code or language)
-        for code, targets in _targets_by_language(parts.train).items()
+        for code, targets in _targets_by_language(parts.train.sample(LOOKED_AT, labelled=True)).items()
     }
-    respellings = {language: respelling for language, respelling in learned.items() if respelling}
+    respellings = {code: respelling for code, respelling in learned.items() if respelling}
     if not respellings:
         return Respelled(parts, {})
-    respell = partial(_respelled, respellings)
-    changed = Counter(_target_language(pair) for pair in parts.train if respell(pair) != pair)
-    test = parts.test if data.held_out_files("test") else parts.test.changed(respell)
-    return Respelled(
-        Splits(parts.train.rewritten(respell, near), parts.valid.changed(respell), test),
-        {f"{language} {respellings[language]}".strip(): count for language, count in changed.items()},
-    )
+    changed: Counter[str] = Counter()
+
+    def respelled(pair: Pair) -> Pair:
+        source, target = pair
+        code = _target_language(pair)
+        return source, respellings[code](target) if code in respellings else target
+
+    def counted(pair: Pair) -> Pair:
+        new = respelled(pair)
+        changed[_target_language(pair)] += new != pair
+        return new
+
+    train = parts.train.rewritten(counted, near)
+    test = parts.test if data.held_out_files("test") else parts.test.changed(respelled)
+    counts = {f"{code} {respellings[code]}".strip(): changed[code] for code in respellings}
+    return Respelled(Splits(train, parts.valid.changed(respelled), test), counts)
 
 
 def _targets_by_language(pairs: Iterable[Pair]) -> dict[str, list[str]]:
@@ -54,17 +66,12 @@ def _targets_by_language(pairs: Iterable[Pair]) -> dict[str, list[str]]:
     samples: defaultdict[str, Sample[str]] = defaultdict(partial(Sample, MOST_TEXTS))
     numbers: Counter[str] = Counter()
     for pair in pairs:
-        language = _target_language(pair)
-        numbers[language] += 1
-        samples[language].add(pair[1], numbers[language])
-    return {language: sample.items for language, sample in samples.items()}
+        code = _target_language(pair)
+        numbers[code] += 1
+        samples[code].add(pair[1], numbers[code])
+    return {code: sample.items for code, sample in samples.items()}
 
 
 def _target_language(pair: Pair) -> str:
     label, _ = cut_label(pair[0])
     return languages_in(label)[1] if label else ""
-
-
-def _respelled(respellings: dict[str, Respelling], pair: Pair) -> Pair:
-    respelling = respellings.get(_target_language(pair))
-    return (pair[0], respelling(pair[1])) if respelling else pair

@@ -115,8 +115,8 @@ class PairFile(Bitext):
         """The hash by which a pair is held out, and its line."""
         return ((line[:HASH], line) for line in self.lines())
 
-    def sample(self, most: int) -> Bitext:
-        """A sample of about `most` pairs, in memory and without labels; all of them if there are fewer.
+    def sample(self, most: int, *, labelled: bool = False) -> Bitext:
+        """A sample of about `most` pairs, in memory and, unless `labelled`, without labels; all if there are fewer.
 
         Which pairs it has follows from their text, not from their order.
         """
@@ -128,7 +128,7 @@ class PairFile(Bitext):
         def pairs() -> Iterator[Pair]:
             for (source, target), count in kept:
                 for _ in range(count):
-                    yield without_label(source), target
+                    yield source if labelled else without_label(source), target
 
         return Bitext(pairs, name=self.name)
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from dragoman.text.chinese import Conversion, learn_conversion
 
-MOST_TEXTS, MOST_WORDS = 20_000, 20_000
-"""Texts that are looked at, and different words by which letters are compared."""
+MOST_TEXTS, MOST_CHARACTERS, MOST_WORDS = 20_000, 400, 20_000
+"""Texts that are looked at, so many characters of each, and different words by which letters are compared."""
 MOST_STEPS = 3
 """Other spellings that are looked for beside the usual one."""
 SHARE = 0.03
@@ -136,7 +136,7 @@ def learn_respelling(
     The code of their language decides where it names traditional or simplified characters, as zh-TW does. Returns None
     if there is only one spelling. Of many texts, the first `MOST_TEXTS` are looked at.
     """
-    texts = list(islice(texts, MOST_TEXTS))
+    texts = [text[:MOST_CHARACTERS] for text in islice(texts, MOST_TEXTS)]
     if conversion := learn_conversion(texts, like, language):
         return Respelling((conversion,))
     steps: list[Step] = []
