@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from dragoman.system.optional import is_installed, load
+from dragoman.text.characters import well_formed
 from dragoman.text.language_codes import plain_code, variety
 from dragoman.text.patterns import LazyPattern
 
@@ -69,6 +70,9 @@ def _opposite(direction: Direction) -> Direction:
 
 
 def _convert(text: str, direction: Direction) -> str:
+    """The text converted; the same text if it has lone surrogates, which OpenCC does not take."""
+    if well_formed(text) != text:
+        return text
     return str(_converter(direction).convert(text))
 
 

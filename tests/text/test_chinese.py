@@ -34,6 +34,12 @@ def test_the_code_of_the_language_decides_if_it_names_the_characters(language: s
     assert [learned(text) for text in mixed] == [*expected * 3]
 
 
+def test_a_damaged_text_stays():
+    learned = learn_respelling([*SIMPLIFIED * 2, *TRADITIONAL, "說\ud800"])
+    assert learned is not None
+    assert learned("說\ud800") == "說\ud800"
+
+
 def test_characters_of_other_languages_stay():
     assert learn_respelling([*SIMPLIFIED, *TRADITIONAL], language="ja") is None
 
