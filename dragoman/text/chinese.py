@@ -1,6 +1,6 @@
 """Chinese in traditional and in simplified characters, which OpenCC turns into each other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -15,8 +15,6 @@ DIRECTIONS: dict[Direction, str] = {"t2s": "traditional > simplified", "s2t": "s
 """How OpenCC calls its conversions, and how people do."""
 WRITTEN: dict[str, Direction] = {"hans": "t2s", "hant": "s2t"}
 """How to write the scripts that codes of languages name."""
-SHARE = 0.03
-"""Least share of the texts that have characters of one of the two alone, for there to be two."""
 OTHERS = 0.01
 """Most texts, as a share, with letters that Chinese has not: there are such in Japanese and Korean."""
 _HAN = LazyPattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -37,29 +35,23 @@ class Conversion:
         return DIRECTIONS[self.direction]
 
 
-def learn_conversion(texts: Sequence[str], like: Sequence[str] = (), language: str | None = None) -> Conversion | None:
-    """How to write Chinese texts in the characters that their `language` names, as zh-TW does, or else in those that
-    most of them have, or most of those in `like`.
-
-    Returns None if nearly all have the same, if they are not Chinese, or if OpenCC (extra `train`) is not installed.
-    """
-    meant = variety(language) if language else None
-    if not is_installed("opencc") or (meant and meant.script not in WRITTEN):
-        return None
+def may_be_chinese(texts: Sequence[str], language: str | None) -> bool:
+    """Whether texts of this language, if it is known, can be converted: OpenCC (extra `train`) has to be installed."""
+    if not is_installed("opencc") or (language and variety(language).script not in WRITTEN):
+        return False
     if 2 * sum(bool(_HAN.search(text)) for text in texts) < len(texts):
-        return None
-    if sum(bool(_KANA_OR_HANGUL.search(text)) for text in texts) > OTHERS * len(texts):
-        return None
-    converted_by = {direction: _number_changed(texts, direction) for direction in DIRECTIONS}
-    if min(converted_by.values()) < max(1, SHARE * len(texts)):
-        return None
-    if language and meant and meant.language == "zh" != plain_code(language):
-        return Conversion(WRITTEN[meant.script])
-    counted = {direction: _number_changed(like, direction) for direction in DIRECTIONS} if like else converted_by
-    return Conversion(min(counted, key=lambda direction: counted[direction]))
+        return False
+    return sum(bool(_KANA_OR_HANGUL.search(text)) for text in texts) <= OTHERS * len(texts)
 
 
-def _number_changed(texts: Sequence[str], direction: Direction) -> int:
+def named_direction(language: str | None) -> Direction | None:
+    """The direction that a code such as zh-TW or zh-Hans names; zh alone names none."""
+    if not language or variety(language).language != "zh" or plain_code(language) == "zh":
+        return None
+    return WRITTEN[variety(language).script]
+
+
+def number_changed(texts: Iterable[str], direction: Direction) -> int:
     """How many texts have characters that this conversion changes, and none that the opposite one does."""
     back = _opposite(direction)
     return sum(_convert(text, direction) != text == _convert(text, back) for text in texts)

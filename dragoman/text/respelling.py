@@ -15,7 +15,7 @@ from itertools import combinations, islice, pairwise
 
 import numpy as np
 
-from dragoman.text.chinese import Conversion, learn_conversion
+from dragoman.text.chinese import DIRECTIONS, Conversion, may_be_chinese, named_direction, number_changed
 
 MOST_TEXTS, MOST_CHARACTERS, MOST_WORDS = 20_000, 400, 20_000
 """Texts that are looked at, so many characters of each, and different words by which letters are compared."""
@@ -23,6 +23,8 @@ MOST_STEPS = 3
 """Other spellings that are looked for beside the usual one."""
 SHARE = 0.03
 """Least share of the texts that have a spelling, and that have letters by which it is known."""
+MIXED = 0.1
+"""Share of the texts that are to be written alike from which on they are in two spellings, so that both are wanted."""
 APART, EXPECTED = 0.1, 20
 """Letters belong to two spellings if they hardly share a text: where chance would give at least `EXPECTED` texts, so
 small a share of these."""
@@ -134,11 +136,13 @@ def learn_respelling(
     """How to write texts in one spelling, learned from texts in several: in that of most, or of most in `like`.
 
     The code of their language decides where it names traditional or simplified characters, as zh-TW does. Returns None
-    if there is only one spelling. Of many texts, the first `MOST_TEXTS` are looked at.
+    if there is only one spelling, or if the texts in `like` come in several, too. Of many texts, the first `MOST_TEXTS`
+    are looked at.
     """
     texts = [text[:MOST_CHARACTERS] for text in islice(texts, MOST_TEXTS)]
-    if conversion := learn_conversion(texts, like, language):
-        return Respelling((conversion,))
+    if may_be_chinese(texts, language):
+        conversion = _learn_conversion(texts, like, language)
+        return Respelling((conversion,)) if conversion else None
     steps: list[Step] = []
     while len(steps) < MOST_STEPS and (step := _learn_step(texts, like)):
         steps.append(step)
@@ -152,10 +156,33 @@ def _learn_step(texts: Sequence[str], like: Sequence[str]) -> Step | None:
     spellings = _two_spellings(read)
     if spellings is None:
         return None
-    counted = _Texts(like) if like else read
-    rarer, usual = sorted(spellings, key=lambda letters: len(counted.with_any(letters)))
-    replacements, context = _replacements(read, rarer, usual)
-    return Step(tuple(replacements), tuple(_least(usual)), context) if replacements else None
+    rarer = _rarer(_numbers(read, spellings), _numbers(_Texts(like), spellings))
+    if rarer is None:
+        return None
+    replacements, context = _replacements(read, spellings[rarer], spellings[1 - rarer])
+    return Step(tuple(replacements), tuple(_least(spellings[1 - rarer])), context) if replacements else None
+
+
+def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str | None) -> Conversion | None:
+    """How to write Chinese texts in one kind of characters; None if they are, or if both are wanted."""
+    directions = list(DIRECTIONS)
+    own, wanted = ([number_changed(each, direction) for direction in directions] for each in (texts, like))
+    if min(own) < max(1, SHARE * len(texts)):
+        return None
+    if named := named_direction(language):
+        return Conversion(named)
+    rarer = _rarer(own, wanted)
+    return None if rarer is None else Conversion(directions[rarer])
+
+
+def _rarer(own: Sequence[int], wanted: Sequence[int]) -> int | None:
+    """The index of the spelling to replace: the rarer one of the texts, or of those to be written alike, if any of these
+    can be told. None if these come in both, so that both are wanted.
+    """
+    if min(wanted) > MIXED * sum(wanted):
+        return None
+    counts = wanted if any(wanted) else own
+    return 0 if counts[0] <= counts[1] else 1
 
 
 class _Texts:
@@ -177,6 +204,12 @@ class _Texts:
     def number_of_texts(self, texts: Collection[int]) -> Counter[str]:
         """In how many of these texts letters occur."""
         return Counter(letters for index in texts for letters in self.letters[index])
+
+
+def _numbers(texts: _Texts, spellings: Iterable[Collection[str]]) -> list[int]:
+    """How many texts are in each of two spellings alone."""
+    one, other = map(texts.with_any, spellings)
+    return [len(one - other), len(other - one)]
 
 
 def _two_spellings(texts: _Texts) -> tuple[set[str], set[str]] | None:

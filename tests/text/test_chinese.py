@@ -17,6 +17,10 @@ def test_the_characters_of_most_are_written():
         assert [learned(text) for text in [*most, *EITHER]] == [*most, *EITHER]
 
 
+def test_nothing_is_converted_if_what_is_wanted_comes_in_both():
+    assert learn_respelling([*SIMPLIFIED * 2, *TRADITIONAL], like=[*SIMPLIFIED, *TRADITIONAL[:20]]) is None
+
+
 def test_other_texts_may_say_which_characters():
     learned = learn_respelling([*SIMPLIFIED * 2, *TRADITIONAL], like=TRADITIONAL[:3])
     assert learned is not None

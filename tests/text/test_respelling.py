@@ -35,6 +35,12 @@ def test_the_spelling_of_most_is_written_unless_other_texts_say_which():
     assert [to_new(text) for text in most_old] == NEW
 
 
+def test_nothing_is_replaced_if_what_is_wanted_comes_in_both():
+    assert learn_respelling(mixed(NEW), like=mixed(NEW[:300])) is None
+    assert learn_respelling(mixed(NEW), like=mixed(NEW[:300], every=30)) is not None
+    assert learn_respelling(mixed(NEW), like=["???"]) == learn_respelling(mixed(NEW))
+
+
 def test_a_third_spelling_is_undone_as_well():
     third = [text.replace("s", "z").replace("S", "Z").replace("j", "h").replace("J", "H") for text in NEW]
     several = [
