@@ -38,12 +38,12 @@ def mix_in(parts: Splits, config: RunConfig, pairs: PairFile) -> Mixture:
     num_general = sum(1 for _ in cleaned)
     if not num_general:
         raise DataError(f"{' and '.join(finetune.mix)} has no pairs to train on beside the others; leave out the mix.")
-    general: Bitext = cleaned
+    general = pairs.in_same_spelling(cleaned)
     by_groups = config.data.split == "groups"
     drawn: list[Pair] = []
     if not scored:
         test = min(MOST_TESTED, default_held_out(num_general))
-        general_parts = split(cleaned, valid=0, test=test, seed=config.seed, by="groups" if by_groups else "sentence")
+        general_parts = split(general, valid=0, test=test, seed=config.seed, by="groups" if by_groups else "sentence")
         general = general_parts.train
         scored = drawn = list(general_parts.test)
     train, general = _without(parts.train, scored), _without(general, scored)

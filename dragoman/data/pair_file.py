@@ -9,7 +9,7 @@ import json
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -29,6 +29,8 @@ from dragoman.data.readers.types import Pair
 from dragoman.errors import redacted
 from dragoman.system.processes import map_on_cores
 from dragoman.text.characters import cut_label, expected_tokens, split_key, text_hash, without_label
+from dragoman.text.labels import languages_in
+from dragoman.text.respelling import Respelling
 
 HASH = 16
 """Hexadecimal digits of a hash."""
@@ -39,6 +41,20 @@ JOURNAL_EVERY = 16
 
 WrittenPair = tuple[bytes, float, str]
 """The line of a pair, an estimate of its tokens, and its label. A plain tuple, since millions of them are pickled."""
+
+
+class Respelled(NamedTuple):
+    """How the targets of a language were written in one spelling."""
+
+    language: str
+    """The target language, where sources have labels; else ""."""
+    respelling: Respelling
+    targets: int
+    """Number of targets that changed."""
+
+    def to_dict(self) -> dict[str, str | int]:
+        """The record as it is written in JSON."""
+        return {"language": self.language, "letters": str(self.respelling), "targets": self.targets}
 
 
 class Counts(NamedTuple):
@@ -56,6 +72,8 @@ class Counts(NamedTuple):
     """How often pairs of each corpus occur in an epoch."""
     labels: Sequence[str] = ()
     """Labels of the sources, in the order of the corpora."""
+    respelled: Sequence["Respelled"] = ()
+    """How targets were written in one spelling."""
 
     def occurrences(self, data: DataConfig) -> dict[str, float]:
         """The weights by the file of the corpus, if `data.temperature` decides on them; else an empty dict."""
@@ -90,6 +108,11 @@ class PairFile(Bitext):
         shares = (min(1, weight) for weight in self.counts.weights)
         return sum(map(mul, self.report.sizes, shares)) / max(1, self.counts.pairs)
 
+    def in_same_spelling(self, pairs: Bitext) -> Bitext:
+        """Other pairs, with targets in the spelling of those in the file."""
+        respellings = {language: respelling for language, respelling, _ in self.counts.respelled}
+        return pairs.changed(partial(respell, respellings)) if respellings else pairs
+
     def without(self, held_out: frozenset[str], left_out: frozenset[str] = frozenset()) -> "PairFile":
         """The same without the pairs held out by these hashes, and without those whose `pair_hash` is in `left_out`."""
         rest = PairFile(self._file, self, self.report, self.counts)
@@ -115,22 +138,28 @@ class PairFile(Bitext):
         """The hash by which a pair is held out, and its line."""
         return ((line[:HASH], line) for line in self.lines())
 
-    def sample(self, most: int, *, labelled: bool = False) -> Bitext:
-        """A sample of about `most` pairs, in memory and, unless `labelled`, without labels; all if there are fewer.
+    def sample(self, most: int) -> Bitext:
+        """A sample of about `most` pairs, in memory and without labels; all of them if there are fewer.
 
         Which pairs it has follows from their text, not from their order.
         """
-        share = most / max(1, self.report.weighted)
-        # The second hash as a number from 0 to 1, as `text.characters.share` gives it.
-        lines = (line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < share)
+        lines = self._drawn(most / max(1, self.report.weighted))
         kept = [(pair, count) for pair, count in with_counts(lines, self.counts.weights) if count]
 
         def pairs() -> Iterator[Pair]:
             for (source, target), count in kept:
                 for _ in range(count):
-                    yield source if labelled else without_label(source), target
+                    yield without_label(source), target
 
         return Bitext(pairs, name=self.name)
+
+    def drawn(self, most: int) -> Iterator[Pair]:
+        """About `most` of the pairs, with labels, each once whatever its weight; all of them if there are fewer."""
+        return (pair for pair, _ in map(parsed, self._drawn(most / max(1, self.counts.pairs))))
+
+    def _drawn(self, share: float) -> Iterator[str]:
+        """The lines whose second hash, as a number from 0 to 1 (see `text.characters.share`), is below `share`."""
+        return (line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < share)
 
     def rewritten(self, change: Callable[[Pair], Pair], near: Path) -> "PairFile":
         """The pairs as `change` makes them, under their old hashes, in another file on the disk of `near`."""
@@ -140,7 +169,7 @@ class PairFile(Bitext):
                 pair, corpus = parsed(line)
                 yield f"{line[: 2 * HASH]}{json.dumps([*change(pair), corpus])}"
 
-        return self.only(lines(), near)
+        return self.only(lines(), _existing_folder(near))
 
     def repeated(self, lines: Iterable[str]) -> Iterator[Pair]:
         """The pairs of lines, each as often as it occurs in an epoch, copies side by side."""
@@ -221,6 +250,18 @@ def _clean(
     progress.whole = True
     if journal:
         journal.write(file, progress)
+
+
+def respell(respellings: Mapping[str, Respelling], pair: Pair) -> Pair:
+    """A pair with its target in the spelling of its language, if that has one."""
+    respelling = respellings.get(target_language(pair))
+    return (pair[0], respelling(pair[1])) if respelling else pair
+
+
+def target_language(pair: Pair) -> str:
+    """The target language by the label of the source; "" without one."""
+    label, _ = cut_label(pair[0])
+    return languages_in(label)[1] if label else ""
 
 
 def weights_at_temperature(temperature: float, sizes: list[int], weights: list[float]) -> list[float]:

@@ -25,7 +25,6 @@ from dragoman.data.joining import JoinedStores, between, refuse_begins
 from dragoman.data.misspelling import MisspelledStore
 from dragoman.data.mixing import mix_in
 from dragoman.data.neighbours import find_neighbours
-from dragoman.data.one_spelling import in_one_spelling
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.readers.types import Pair
 from dragoman.data.sampling import sampled
@@ -73,8 +72,8 @@ class DataFacts:
     """Indices of test pairs that are nearly the same as a training pair, on either side; None: nobody has looked."""
     directions: list[tuple[str | None, str]] = field(default_factory=list)
     """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
-    respelled: dict[str, int] = field(default_factory=dict)
-    """Training pairs whose targets were written in the usual spelling of their language, by what was replaced."""
+    respelled: list[dict[str, str | int]] = field(default_factory=list)
+    """How targets were written in one spelling: `Respelled.to_dict()` for each language that came in several."""
     occurrences: dict[str, float] = field(default_factory=dict)
     """How often pairs of each corpus, by its file, occur in an epoch, if `data.temperature` decides on it."""
 
@@ -260,9 +259,6 @@ def prepare(
     pairs = bitext if isinstance(bitext, PairFile) else write_pairs(bitext, config, near=folder)
     parts = split_off(pairs, config)
     num_near_duplicates = len(parts.train.left_out)
-    respelled: dict[str, int] = {}
-    if config.data.one_spelling:
-        parts, respelled = in_one_spelling(parts, config.data, pairs.target_language, near=folder)
     general: Pairs = []
     if config.finetune.adapts:
         mixture = mix_in(parts, config, pairs)
@@ -278,7 +274,7 @@ def prepare(
     if num_near_duplicates:
         about.dropped[NEAR_DUPLICATE] = num_near_duplicates
     relate_pairs(folder, config)
-    about.respelled = respelled
+    about.respelled = [record.to_dict() for record in pairs.counts.respelled]
     about.occurrences = pairs.counts.occurrences(config.data)
     (folder / "about.json").write_text(json.dumps(asdict(about)), encoding="utf-8")
 
@@ -348,7 +344,9 @@ def split_off(pairs: PairFile, config: RunConfig) -> Splits:
     """Training, validation and test pairs. A part whose files the config names is not split off."""
     # Pairs that the user holds out are scored as they are, unless a side is empty.
     opened = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
-    given = {name: part.cleaned() for name, part in opened.items()}
+    given: dict[str, Bitext] = {name: part.cleaned() for name, part in opened.items()}
+    if "valid" in given:  # these choose the model
+        given["valid"] = pairs.in_same_spelling(given["valid"])
     if len(given) == 2:
         return Splits(pairs, **given)
     valid, test = config.data.held_out

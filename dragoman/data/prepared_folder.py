@@ -53,6 +53,11 @@ class PreparedFolder:
         return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("occurrences", {})
 
     @property
+    def respelled(self) -> list[dict[str, str | int]]:
+        """How targets were written in one spelling, as `DataFacts.respelled` has it."""
+        return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("respelled", [])
+
+    @property
     def languages_were_open(self) -> bool:
         """Whether neither settings nor files said the languages, so that they were identified, or are not known."""
         if (self.origin or {})["settings"].get("data", {}).get("languages"):

@@ -62,7 +62,6 @@ def _summary(
         evaluation=evaluation.to_dict(),
         samples=samples,
         directions=model.directions,
-        respelled=list(data.about.respelled),
     )
 
 

@@ -37,8 +37,6 @@ class RunSummary:
     """The attention of one sentence."""
     directions: Sequence[tuple[str | None, str]] = ()
     """Source and target languages of a model that was trained on several pairs of them."""
-    respelled: Sequence[str] = ()
-    """What was replaced in training targets, to have each language in one spelling."""
 
     @property
     def title(self) -> str:

@@ -1,7 +1,7 @@
 """The plan of a run: its config and its pairs, before torch is loaded, so that mistakes are reported at once."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from dragoman.config.settings import Settings, merged, spelled
 from dragoman.data.bitext import Bitext, CleanedBitext, OpenedBitext
 from dragoman.data.corpora import open_corpora, open_held_out
 from dragoman.data.journal import Journal
+from dragoman.data.one_spelling import in_one_spelling
 from dragoman.data.pair_file import PairFile, write_pairs
 from dragoman.data.prepared_folder import PreparedFolder
 from dragoman.data.readers.registry import settings_for
@@ -83,7 +84,7 @@ def _plan_prepared(config: RunConfig, folder: PreparedFolder) -> RunConfig:
             "the files of the pairs."
         )
     _choose(config, *folder.counts)
-    config.chosen += describe_occurrences(folder.occurrences)
+    config.chosen += [*describe_respelled(folder.respelled), *describe_occurrences(folder.occurrences)]
     if folder.languages_were_open:
         config.chosen.append(describe_languages(config.data.languages))
     config.chosen += folder.changes()
@@ -141,6 +142,8 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         refuse_unknown_languages(config.finetune.model, pairs.counts.labels, known_directions, new_languages)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, round(pairs.share * pairs.counts.pairs), pairs.share * pairs.counts.tokens)
+    if config.data.one_spelling:
+        pairs = _in_one_spelling(pairs, config, near=near)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
     if languages_were_open:
         config.chosen.append(describe_languages(config.data.languages))
@@ -223,13 +226,32 @@ def describe_occurrences(occurrences: dict[str, float]) -> list[str]:
     return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
-def describe_respelled(respelled: dict[str, int]) -> list[str]:
-    """A sentence for each language whose targets were written in one spelling."""
-    return [
-        f"{count:,} targets were in another spelling than most, and are now in theirs: {letters}. To train on them as "
-        "they are, set data.one_spelling=false."
-        for letters, count in respelled.items()
-    ]
+def describe_respelled(records: Iterable[Mapping[str, str | int]]) -> list[str]:
+    """A sentence for each record of targets that were written in one spelling."""
+    sentences = []
+    for record in records:
+        language = f" in {record['language']}" if record["language"] else ""
+        sentences.append(
+            f"{record['targets']:,} targets{language} were respelled, so that all have one spelling: "
+            f"{record['letters']}. To keep them as they are, set data.one_spelling=false."
+        )
+    return sentences
+
+
+def _in_one_spelling(pairs: PairFile, config: RunConfig, *, near: Path) -> PairFile:
+    """The pairs with the targets of each language in one spelling, which the config then tells."""
+    held_out = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
+    valid, test = (held_out[part].cleaned() if part in held_out else () for part in ("valid", "test"))
+    pairs = in_one_spelling(pairs, valid, near=near)
+    config.chosen += describe_respelled(record.to_dict() for record in pairs.counts.respelled)
+    if pairs.counts.respelled and isinstance(test, Bitext):
+        is_other = [new != old for new, old in zip(pairs.in_same_spelling(test), test, strict=True)]
+        if 2 * sum(is_other) > len(is_other):
+            config.chosen.append(
+                "Most test pairs are in the spelling that was replaced, so scores will be too low: give --valid with "
+                "pairs of their kind, or set data.one_spelling=false."
+            )
+    return pairs
 
 
 def plan_resume(path: Path, settings: Settings) -> RunConfig:

@@ -32,7 +32,7 @@ from dragoman.runs.choices import choose_training, needs_throughput, usual_batch
 from dragoman.runs.finish import describe, score_kept, seconds_to_conclude, try_eight_bits
 from dragoman.runs.mirrored import mirrored
 from dragoman.runs.new_language import with_language
-from dragoman.runs.plan import describe_respelled, resources
+from dragoman.runs.plan import resources
 from dragoman.runs.vocabulary import weights_for_vocabulary
 from dragoman.storage.beside import read_sketch, write_sketch
 from dragoman.storage.checkpoints import Checkpoints
@@ -499,8 +499,6 @@ def _announce(context: RunContext, config: RunConfig, data: PreparedData, model:
     about, listener = data.about, context.listener
     for reason, count in about.dropped.items():
         listener.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
-    for line in describe_respelled(about.respelled):
-        listener.note(line)
     listener.note(
         f"{about.train_pairs:,} pairs to train on, {len(data.valid_pairs):,} to validate, "
         f"{len(data.test_pairs):,} to test; a vocabulary of {data.source_tokenizer.vocab_size:,}."

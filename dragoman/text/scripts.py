@@ -26,6 +26,9 @@ _MARK = (
 _SPACED = rf"(?!{_UNSPACED}|{_MARK})[\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff]"
 WORD = LazyPattern(rf"{_UNSPACED}{_MARK}*|(?:{_SPACED})+|[^\w\s]")
 """A word, a character of scripts that do not separate words, or a mark of punctuation."""
+_LETTER = rf"(?![\d_]){_SPACED}"
+SPELLED_WORD = LazyPattern(rf"(?:{_LETTER})+(?:['’ʼ](?:{_LETTER})+)*")
+"""A word of letters and their marks, with apostrophes inside, in a script that separates words by spaces."""
 
 
 def whole(pattern: str, text: str) -> str:

@@ -4,14 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.data.preparation import PreparedData
-from tests.data.test_preparation import config, epoch, prepared, tsv
+from dragoman.config.run import RunConfig
+from dragoman.data.mixing import mix_in
+from dragoman.data.preparation import PreparedData, prepare, split_off
+from dragoman.runs.plan import plan_pairs
+from dragoman.system.seals import seal
+from tests.data.test_preparation import config, epoch, tsv
 from tests.spellings import mixed, old, texts
 
 NEW = texts(1_500)
 SOURCES = [f"{number} {text}" for number, text in enumerate(texts(1_500, seed=5))]
 
 PAIRS = [*zip(SOURCES, NEW, strict=True)]
+
+
+def prepared(folder: Path, run: RunConfig) -> PreparedData:
+    folder.mkdir()
+    run, pairs = plan_pairs(run, near=folder)
+    prepare(pairs, run, folder)
+    seal(folder)
+    return PreparedData.open(folder, run)
 
 
 def written(data: PreparedData) -> set[str]:
@@ -24,15 +36,13 @@ def test_targets_are_trained_on_in_the_spelling_of_most(tmp_path: Path):
     data = prepared(tmp_path / "one", config(f"data.source={pairs}"))
     assert written(data) <= {*NEW}
     assert {target for _, target in data.test_pairs} <= {*NEW}
-    ((letters, changed),) = data.about.respelled.items()
-    assert {*letters.split(", ")} == {"qu > k", "c > k", "hu > w"}
-    trained_on = {source for source, _ in epoch(data)}
-    changing = [text != new for text, new in zip(mixed(NEW), NEW, strict=True)]
-    assert changed == sum(source in trained_on for source, changes in zip(SOURCES, changing, strict=True) if changes)
+    (record,) = data.about.respelled
+    assert {*str(record["letters"]).split(", ")} == {"qu > k", "c > k", "hu > w"}
+    assert record["targets"] == sum(text != new for text, new in zip(mixed(NEW), NEW, strict=True))
 
     kept = prepared(tmp_path / "two", config(f"data.source={pairs}", "data.one_spelling=false"))
     assert written(kept) <= {*mixed(NEW)}
-    assert kept.about.respelled == {}
+    assert kept.about.respelled == []
     assert [source for source, _ in kept.test_pairs] == [source for source, _ in data.test_pairs]
 
 
@@ -55,6 +65,33 @@ def test_each_target_language_has_a_spelling_of_its_own(tmp_path: Path):
         f'{{"source": "{other}", "languages": ["en", "yy"]}}',
     ]
     data = prepared(tmp_path / "both", config(f"data.corpora=[{', '.join(corpora)}]"))
-    (letters,) = data.about.respelled
-    assert letters.startswith("xx ")
+    assert [record["language"] for record in data.about.respelled] == ["xx"]
     assert written(data) <= {*NEW} | {text.swapcase() for text in map(old, NEW)}
+
+
+def test_a_part_of_the_pairs_and_a_split_by_groups_have_the_same_spelling(tmp_path: Path):
+    pairs = tsv(tmp_path / "pairs.tsv", [*zip(SOURCES, mixed(NEW), strict=True)])
+    whole = prepared(tmp_path / "whole", config(f"data.source={pairs}"))
+    part = prepared(tmp_path / "part", config(f"data.source={pairs}", "data.share=0.1", "data.split=groups"))
+    assert part.test_pairs == whole.test_pairs
+    assert part.about.respelled == whole.about.respelled
+
+
+def test_the_config_tells_what_was_replaced_and_that_test_pairs_are_in_the_other_spelling(tmp_path: Path):
+    pairs = tsv(tmp_path / "pairs.tsv", [*zip(SOURCES[100:], mixed(NEW[100:]), strict=True)])
+    test = tsv(tmp_path / "test.tsv", [*zip(SOURCES[:100], map(old, NEW[:100]), strict=True)])
+    run, _ = plan_pairs(config(f"data.source={pairs}", f"data.test=[{test}]"), near=tmp_path)
+    told = " ".join(run.chosen)
+    assert "targets were respelled" in told
+    assert "hu > w" in told
+    assert "Most test pairs are in the spelling that was replaced" in told
+
+
+def test_general_pairs_get_the_spelling_of_those_that_a_model_is_adapted_to(tmp_path: Path):
+    pairs = tsv(tmp_path / "pairs.tsv", [*zip(SOURCES[500:], mixed(NEW[500:]), strict=True)])
+    general = tsv(tmp_path / "general.tsv", [*zip(SOURCES[:500], map(old, NEW[:500]), strict=True)])
+    run, planned = plan_pairs(config(f"data.source={pairs}"), near=tmp_path)
+    run.finetune.mix, run.finetune.share = [general], 0.5
+    mixture = mix_in(split_off(planned, run), run, planned)
+    assert {target for _, target in mixture.train} <= {*NEW}
+    assert {target for _, target in mixture.general} <= {*NEW}

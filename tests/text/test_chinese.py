@@ -38,6 +38,21 @@ def test_the_code_of_the_language_decides_if_it_names_the_characters(language: s
     assert [learned(text) for text in mixed] == [*expected * 3]
 
 
+def test_characters_that_taiwan_writes_like_simplified_ones_tell_nothing():
+    written = ["很好吃。", "我的床。", "台北。", "一群人。"]
+    learned = learn_respelling([*TRADITIONAL * 2, *SIMPLIFIED, *written])
+    assert learned is not None
+    assert [learned(text) for text in written] == written
+    learned = learn_respelling([*SIMPLIFIED * 2, *TRADITIONAL, *written])
+    assert learned is not None
+    assert learned("我們住在台灣的床上。") == "我们住在台湾的床上。"
+
+
+def test_other_texts_that_tell_nothing_leave_it_to_most():
+    learned = learn_respelling([*TRADITIONAL * 2, *SIMPLIFIED], like=["你好。"])
+    assert str(learned) == "simplified > traditional"
+
+
 def test_a_damaged_text_stays():
     learned = learn_respelling([*SIMPLIFIED * 2, *TRADITIONAL, "說\ud800"])
     assert learned is not None

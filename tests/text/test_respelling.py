@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle
 
 import pytest
 
 from dragoman.text import respelling
-from dragoman.text.respelling import Respelling, learn_respelling
+from dragoman.text.respelling import Neighbours, Replacement, Respelling, SpellingStep, learn_respelling
 from tests.spellings import mixed, old, texts
 
 NEW = texts(1_500)
@@ -73,6 +74,15 @@ def test_two_kinds_of_text_with_words_of_their_own_are_no_spellings():
     assert learn_respelling([*NEW[:750], *(text[::-1] for text in news[750:])]) is None
 
 
+def test_another_language_with_some_words_in_common_is_no_spelling():
+    own = texts(1_500, seed=9)  # with other words
+    mostly_other = [
+        " ".join([*other.split(), *text.split()[:1]]) for other, text in zip(map(old, own), NEW, strict=True)
+    ]
+    assert learn_respelling([*NEW, *mostly_other[:700]]) is None
+    assert learn_respelling([*NEW, *map(old, NEW[:700])]) is not None
+
+
 def test_a_few_texts_in_another_spelling_are_left_to_the_model():
     assert learn_respelling(mixed(NEW, every=60)) is None
 
@@ -83,6 +93,37 @@ def test_capitals_stay(capitals: Callable[[str], str]):
     for text in texts(200, seed=2):
         assert to_new(capitals(old(text))) == capitals(text)
         assert to_old(capitals(text)) == capitals(old(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("MAQUIC.", "MAKIK."), ("Quic", "Kik"), ("TOHUEC-RA", "TOWEK-RA"), ("QU", "K"),
+        ("caca@coca.com caca", "caca@coca.com kaka"),
+        ("https://coca.org/quema: Quema", "https://coca.org/quema: Kema"), ("", ""), ("¿...?", "¿...?"),
+    ],
+)  # fmt: skip
+def test_capitals_at_the_end_of_words_and_addresses(text: str, expected: str):
+    step = learned_from(mixed(NEW)).steps[0]
+    assert isinstance(step, SpellingStep)
+    anywhere = replace(step, usual=(), neighbours=Anywhere(frozenset(), frozenset()))
+    assert anywhere(text) == expected
+
+
+class Anywhere(Neighbours):
+    """Letters may stand beside any others."""
+
+    def admit(self, before: str, new: str, after: str) -> bool:
+        return True
+
+
+def test_an_apostrophe_that_is_a_quotation_mark_and_the_dotless_i_of_turkish_stay():
+    anywhere = Anywhere(frozenset(), frozenset())
+    assert (
+        anywhere.replace("He said: ‘I don’t’, rock ’n roll", Replacement("’", "'"))
+        == "He said: ‘I don't’, rock ’n roll"
+    )
+    assert anywhere.replace("kış kiş KİŞ", Replacement("i", "y")) == "kış kyş KİŞ"
 
 
 def test_letters_stay_where_the_usual_spelling_has_them():
