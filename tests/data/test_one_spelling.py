@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.run import RunConfig
+from dragoman.config.settings import parse_settings
 from dragoman.data.mixing import mix_in
 from dragoman.data.preparation import PreparedData, prepare, split_off
-from dragoman.runs.plan import plan_pairs
+from dragoman.runs.plan import plan_pairs, plan_run
+from dragoman.runs.prepared import prepare_folder
 from dragoman.system.seals import seal
 from tests.data.test_preparation import config, epoch, tsv
 from tests.spellings import mixed, old, texts
@@ -95,3 +97,11 @@ def test_general_pairs_get_the_spelling_of_those_that_a_model_is_adapted_to(tmp_
     mixture = mix_in(split_off(planned, run), run, planned)
     assert {target for _, target in mixture.train} <= {*NEW}
     assert {target for _, target in mixture.general} <= {*NEW}
+
+
+def test_prepared_pairs_tell_it_to_the_runs_that_begin_with_them(tmp_path: Path):
+    pairs = tsv(tmp_path / "pairs.tsv", [*zip(SOURCES, mixed(NEW), strict=True)])
+    folder = tmp_path / "prepared"
+    prepare_folder([pairs], folder, recipe=None, settings=parse_settings(["tokenizer.vocab_size=400"]))
+    run, _ = plan_run([str(folder)], recipe=None, settings={}, near=tmp_path)
+    assert [line for line in run.chosen if "targets were respelled" in line]
