@@ -34,6 +34,8 @@ MOST_STEPS = 3
 """Other spellings that are looked for beside the usual one."""
 SHARE = 0.03
 """Least share of the texts that have a spelling, and that have letters by which it is known."""
+MOST_LETTERS = 3_000
+"""Different letters of all texts: with more of them, words are not spelled."""
 MIXED = 0.1
 """Share of the texts that are to be written alike from which on they are in two spellings, so that both are wanted."""
 APART, EXPECTED = 0.1, 20
@@ -160,7 +162,7 @@ def learn_respelling(
     if there is only one spelling, or if the texts in `like` come in several, too. Of many texts, the first `MOST_TEXTS`
     are looked at.
     """
-    texts = [text[:MOST_CHARACTERS] for text in islice(texts, MOST_TEXTS)]
+    texts = [" ".join(text[:MOST_CHARACTERS].split()) for text in islice(texts, MOST_TEXTS)]
     if may_be_chinese(texts, language):
         conversion = _learn_conversion(texts, like, language)
         return Respelling((conversion,)) if conversion else None
@@ -173,10 +175,10 @@ def learn_respelling(
 
 def _learn_step(texts: Sequence[str], like: Sequence[str]) -> SpellingStep | None:
     """How to write one of two spellings as the other; None if there are no two."""
-    read = _Texts(texts)
-    spellings = _two_spellings(read)
-    if spellings is None:
+    found = _two_spellings(texts)
+    if found is None:
         return None
+    read, spellings = found
     rarer = _rarer(_numbers(read, spellings), _numbers(_Texts(like), spellings))
     if rarer is None:
         return None
@@ -245,38 +247,62 @@ def _numbers(texts: _Texts, spellings: Iterable[Collection[str]]) -> list[int]:
     return [len(one - other), len(other - one)]
 
 
-def _two_spellings(texts: _Texts) -> tuple[set[str], set[str]] | None:
-    """Letters by which the one spelling is known, and those of the other; None if there are no two."""
-    number = len(texts.words)
-    counts = texts.number_of_texts(range(number))
-    names = sorted(letters for letters, count in counts.items() if count >= max(SHARE * number, EXPECTED))
-    columns = {letters: column for column, letters in enumerate(names)}
-    has = np.zeros((number, len(names)), np.float32)
-    for row, own in enumerate(texts.letters):
-        has[row, [columns[letters] for letters in own if letters in columns]] = 1
-    by_chance = np.outer(has.sum(0), has.sum(0)) / max(1, number)
-    apart = (by_chance >= EXPECTED) & (has.T @ has < APART * by_chance)
-    pairs = {(names[one], names[other]) for one, other in np.argwhere(np.triu(apart)).tolist()}
-    if len(pairs) < PAIRS:
+def _letters_apart(texts: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Letters, single ones and pairs side by side, that hardly share a text, with the number that would by chance."""
+    if not texts:
+        return {}
+    codes = np.frombuffer("\n".join(texts).lower().encode("utf-32-le", "surrogatepass"), np.uint32)
+    least, counts = max(SHARE * len(texts), EXPECTED), np.bincount(codes)
+    present = np.flatnonzero(counts >= least).tolist()
+    letters = [code for code in present if _letter(chr(code)) or chr(code) in APOSTROPHES]
+    if not letters or len(letters) > MOST_LETTERS:
+        return {}
+    numbers = np.zeros(len(counts), np.int64)
+    numbers[letters] = np.arange(1, len(letters) + 1)
+    row, number, base = np.cumsum(codes == ord("\n")), numbers[codes], len(letters) + 1
+    # A single letter has the number of a pair whose second letter is 0.
+    is_pair = (number[:-1] > 0) & (number[1:] > 0)
+    rows = np.concatenate([row[number > 0], row[:-1][is_pair]])
+    names = np.concatenate([number[number > 0] * base, (number[:-1] * base + number[1:])[is_pair]])
+    often = np.flatnonzero(np.bincount(names) >= least)
+    columns = np.full(int(names.max(initial=0)) + 1, -1)
+    columns[often] = np.arange(len(often))
+    kept = columns[names] >= 0
+    has = np.zeros((len(texts), len(often)), np.float32)
+    has[rows[kept], columns[names[kept]]] = 1
+    having = has.sum(0)
+    by_chance = np.outer(having, having) / len(texts)
+    is_frequent = np.outer(having >= least, having >= least)
+    apart = is_frequent & (by_chance >= EXPECTED) & (has.T @ has < APART * by_chance)
+    spelled = ["".join(chr(letters[part - 1]) for part in divmod(name, base) if part) for name in often.tolist()]
+    found = np.argwhere(np.triu(apart)).tolist()
+    return {(spelled[one], spelled[other]): float(by_chance[one, other]) for one, other in found}
+
+
+def _two_spellings(texts: Sequence[str]) -> tuple[_Texts, tuple[set[str], set[str]]] | None:
+    """The texts, read, with the letters by which the one spelling is known, and the other; None if there are no two."""
+    by_chance = _letters_apart(texts)
+    if len(by_chance) < PAIRS:
         return None
-    words = texts.vocabulary(range(number))
-    twins = _twins(words, pairs)
-    pairs = {pair for pair in pairs if twins[pair] >= TWINS}
+    read = _Texts(texts)
+    words = read.vocabulary(range(len(texts)))
+    twins = _twins(words, by_chance)
+    pairs = {pair for pair in by_chance if twins[pair] >= TWINS}
     if len(pairs) < PAIRS or _twins(words, pairs, within=AFFIX).total() < TWINS:
         return None
-    one, other = max(sorted(pairs), key=lambda pair: by_chance[columns[pair[0]], columns[pair[1]]])
+    one, other = max(sorted(pairs), key=lambda pair: by_chance[pair])
     spellings = {one}, {other}
     for letters in sorted({letters for pair in pairs for letters in pair} - {one, other}):
-        own = texts.with_any({letters})
-        shared = [len(own & texts.with_any(spelling)) / len(texts.with_any(spelling)) for spelling in spellings]
+        own = read.with_any({letters})
+        shared = [len(own & read.with_any(spelling)) / len(read.with_any(spelling)) for spelling in spellings]
         lower = min(shared)
-        if lower < APART * len(own) / number:
+        if lower < APART * len(own) / len(texts):
             spellings[shared[0] == lower].add(letters)
-    with_one, with_other = map(texts.with_any, spellings)
+    with_one, with_other = map(read.with_any, spellings)
     fewer = min(len(with_one), len(with_other))
-    if fewer < SHARE * number or len(with_one & with_other) > APART * fewer:
+    if fewer < SHARE * len(texts) or len(with_one & with_other) > APART * fewer:
         return None
-    return spellings
+    return read, spellings
 
 
 def _twins(words: Iterable[str], pairs: Collection[tuple[str, str]], *, within: int = 0) -> Counter[tuple[str, str]]:
