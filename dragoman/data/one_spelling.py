@@ -1,4 +1,4 @@
-"""Targets in one spelling, where the pairs have several of a language (`dragoman.text.respelling`)."""
+"""Targets in one spelling, where the pairs have several of a language (`dragoman.text.orthographies`)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from pathlib import Path
 from dragoman.data.pair_file import PairFile, Respelled, respell, target_language
 from dragoman.data.readers.types import Pair
 from dragoman.data.sampling import Sample
-from dragoman.text.respelling import MOST_TEXTS, learn_respelling
+from dragoman.text.orthographies import MOST_TEXTS, learn_respelling
 
 DRAWN = 500_000
 """Most pairs, about, in which spellings are looked for."""
