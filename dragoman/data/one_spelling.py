@@ -10,8 +10,8 @@ from dragoman.data.readers.types import Pair
 from dragoman.data.sampling import Sample
 from dragoman.text.orthographies import MOST_TEXTS, learn_respelling
 
-DRAWN = 500_000
-"""Most pairs, about, in which spellings are looked for."""
+MOST_PAIRS = 500_000
+"""Most pairs of all languages, about, in which spellings are looked for."""
 
 
 def in_one_spelling(pairs: PairFile, valid: Iterable[Pair], *, near: Path) -> PairFile:
@@ -21,9 +21,10 @@ def in_one_spelling(pairs: PairFile, valid: Iterable[Pair], *, near: Path) -> Pa
     replaced. That follows from all pairs, however they are weighted, split and shared out later.
     """
     wanted = _targets_by_language(valid)
+    drawn = pairs.drawn(MOST_PAIRS if pairs.counts.labels else MOST_TEXTS)
     learned = {
         code: learn_respelling(targets, like=wanted.get(code, []), language=code or pairs.target_language)
-        for code, targets in _targets_by_language(pairs.drawn(DRAWN)).items()
+        for code, targets in _targets_by_language(drawn).items()
     }
     respellings = {code: respelling for code, respelling in learned.items() if respelling}
     if not respellings:
