@@ -41,7 +41,7 @@ MIXED = 0.1
 APART, EXPECTED = 0.1, 20
 """Letters belong to two spellings if they hardly share a text: where chance would give at least `EXPECTED` texts, so
 small a share of these."""
-TWINS, PAIRS = 10, 3
+TWINS, PAIRS = 3, 3
 """Two spellings have so many pairs of letters that belong to the one and the other, and each of these pairs tells apart
 so many pairs of words that are equal otherwise."""
 AFFIX = 2
@@ -52,7 +52,7 @@ RARER = 10
 LEARNED = 0.15
 """Replacements make so many of the running words known that the usual spelling lacks, as a share: 46 % in
 Shipibo-Konibo, and 17 % into its rarer spelling. With Belarusian among Russian, they make 7 to 9 % known."""
-KNOWN, OF_BEST = 15, 0.1
+KNOWN, OF_BEST = 6, 0.1
 """A replacement turns so many different words into words of the usual spelling, and so many of those that the best one
 turns."""
 SEEN = 3
