@@ -140,7 +140,7 @@ def prepare(
         return
     for reason, count in about["dropped"].items():
         display.note(f"Left out {count:,} {'pair' if count == 1 else 'pairs'}: {reason}.")
-    for line in [*describe_respelled(about["respelled"]), *describe_occurrences(about["occurrences"])]:
+    for line in [*describe_respelled(about.get("respelled", [])), *describe_occurrences(about["occurrences"])]:
         display.note(line)
     display.note(f"{output} holds {about['train_pairs']:,} pairs to train on.\nNext:  {command_line('train', output)}")
 

@@ -8,7 +8,7 @@ from the sizes of all corpora, which are known at the end.
 import json
 import os
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,14 +16,14 @@ from functools import partial
 from operator import mul
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from dragoman.config.data import DataConfig
 from dragoman.config.run import RunConfig
 from dragoman.data.bitext import Bitext, CleanedBitext
 from dragoman.data.blocks import copies
 from dragoman.data.corpora import open_held_out
-from dragoman.data.filtering import CleaningReport, Seen
+from dragoman.data.filtering import REPEATED, CleaningReport, Seen
 from dragoman.data.journal import CleaningProgress, Journal
 from dragoman.data.readers.types import Pair
 from dragoman.errors import redacted
@@ -51,10 +51,12 @@ class Respelled(NamedTuple):
     respelling: Respelling
     targets: int
     """Number of targets that changed."""
+    tests_others: bool
+    """Whether most test pairs that the config names are in a spelling that was replaced."""
 
-    def to_dict(self) -> dict[str, str | int]:
+    def to_dict(self) -> dict[str, Any]:
         """The record as it is written in JSON."""
-        return {"language": self.language, "letters": str(self.respelling), "targets": self.targets}
+        return self._asdict() | {"respelling": str(self.respelling)}
 
 
 class Counts(NamedTuple):
@@ -110,7 +112,7 @@ class PairFile(Bitext):
 
     def in_same_spelling(self, pairs: Bitext) -> Bitext:
         """Other pairs, with targets in the spelling of those in the file."""
-        respellings = {language: respelling for language, respelling, _ in self.counts.respelled}
+        respellings = {record.language: record.respelling for record in self.counts.respelled}
         return pairs.changed(partial(respell, respellings)) if respellings else pairs
 
     def without(self, held_out: frozenset[str], left_out: frozenset[str] = frozenset()) -> "PairFile":
@@ -143,7 +145,8 @@ class PairFile(Bitext):
 
         Which pairs it has follows from their text, not from their order.
         """
-        lines = self._drawn(most / max(1, self.report.weighted))
+        share = most / max(1, self.report.weighted)
+        lines = (line for line in self.lines() if _share(line) < share)
         kept = [(pair, count) for pair, count in with_counts(lines, self.counts.weights) if count]
 
         def pairs() -> Iterator[Pair]:
@@ -154,22 +157,41 @@ class PairFile(Bitext):
         return Bitext(pairs, name=self.name)
 
     def drawn(self, most: int) -> Iterator[Pair]:
-        """About `most` of the pairs, with labels, each once whatever its weight; all of them if there are fewer."""
-        return (pair for pair, _ in map(parsed, self._drawn(most / max(1, self.counts.pairs))))
+        """About `most` of the pairs of each corpus, or all, with labels and each once, whatever its weight."""
+        shares = [most / max(1, size) for size in self.report.sizes]
+        for line in self.lines():
+            if _share(line) < max(shares):
+                pair, corpus = parsed(line)
+                if _share(line) < shares[corpus]:
+                    yield pair
 
-    def _drawn(self, share: float) -> Iterator[str]:
-        """The lines whose second hash, as a number from 0 to 1 (see `text.characters.share`), is below `share`."""
-        return (line for line in self.lines() if int(line[HASH : 2 * HASH], 16) / 2**64 < share)
+    def rewritten(self, change: Callable[[Pair], Pair], config: RunConfig, *, near: Path) -> "PairFile":
+        """The pairs as `change` makes them, in another file on the disk of `near`.
 
-    def rewritten(self, change: Callable[[Pair], Pair], near: Path) -> "PairFile":
-        """The pairs as `change` makes them, under their old hashes, in another file on the disk of `near`."""
+        Pairs that repeat others then are left out, if the config leaves them out.
+        """
+        sizes = [0] * len(self.report.sizes)
+        report = replace(self.report, dropped=Counter(self.report.dropped), sizes=sizes, weighted=0)
+        seen: defaultdict[int, Seen] = defaultdict(Seen)
 
         def lines() -> Iterator[str]:
-            for line in self.lines():
-                pair, corpus = parsed(line)
-                yield f"{line[: 2 * HASH]}{json.dumps([*change(pair), corpus])}"
+            for pair, corpus in map(parsed, self.lines()):
+                new = change(pair)
+                if config.data.cleaning.drop_repeated and not seen[corpus].add([hash(new)])[0]:
+                    report.dropped[REPEATED] += 1
+                    continue
+                sizes[corpus] += 1
+                report.weighted += copies(new, self.counts.weights[corpus])
+                yield _written_pair(new, corpus, by=config.data.split, seed=config.seed)[0].decode("ascii").rstrip("\n")
 
-        return self.only(lines(), _existing_folder(near))
+        rest = self.only(lines(), _existing_folder(near))
+        num_repeats = self.counts.pairs - sum(sizes)
+        distinct = self.counts.distinct
+        if config.data.split == "line":
+            distinct = max(0, distinct - num_repeats)
+        rest.report = report
+        rest.counts = self.counts._replace(pairs=sum(sizes), distinct=distinct)
+        return rest
 
     def repeated(self, lines: Iterable[str]) -> Iterator[Pair]:
         """The pairs of lines, each as often as it occurs in an epoch, copies side by side."""
@@ -250,6 +272,11 @@ def _clean(
     progress.whole = True
     if journal:
         journal.write(file, progress)
+
+
+def _share(line: str) -> float:
+    """The second hash of a line as a number from 0 to 1, as `text.characters.share` gives it."""
+    return int(line[HASH : 2 * HASH], 16) / 2**64
 
 
 def respell(respellings: Mapping[str, Respelling], pair: Pair) -> Pair:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from itertools import chain, compress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class DataFacts:
     """Indices of test pairs that are nearly the same as a training pair, on either side; None: nobody has looked."""
     directions: list[tuple[str | None, str]] = field(default_factory=list)
     """Source and target languages that the model knows, if there are several pairs; their sources have labels."""
-    respelled: list[dict[str, str | int]] = field(default_factory=list)
+    respelled: list[dict[str, Any]] = field(default_factory=list)
     """How targets were written in one spelling: `Respelled.to_dict()` for each language that came in several."""
     occurrences: dict[str, float] = field(default_factory=dict)
     """How often pairs of each corpus, by its file, occur in an epoch, if `data.temperature` decides on it."""
@@ -286,7 +286,7 @@ def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, 
     if config.tokenizer.pairs:
         bad_bytes = config.data.replace_bad_bytes
         opened = Bitext.open(*config.tokenizer.pairs, languages=languages, replace_bad_bytes=bad_bytes)
-        sample = sampled(opened.cleaned(), TOKENIZER_PAIRS)
+        sample = sampled(train.in_same_spelling(opened.cleaned()), TOKENIZER_PAIRS)
         vocabulary = Bitext(lambda: sample, name=opened.name)
     targets = list(dict.fromkeys(languages_in(label)[1] for label in train.counts.labels))
     if len(targets) == 1:

@@ -53,7 +53,7 @@ class PreparedFolder:
         return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("occurrences", {})
 
     @property
-    def respelled(self) -> list[dict[str, str | int]]:
+    def respelled(self) -> list[dict[str, Any]]:
         """How targets were written in one spelling, as `DataFacts.respelled` has it."""
         return read_in(self.path, "about.json", into=dict, remedy=AGAIN).get("respelled", [])
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from dragoman.config.data import DataConfig
 from dragoman.config.recipes import read_recipe
@@ -142,8 +143,10 @@ def plan_pairs(config: RunConfig, *, near: Path, journal: Journal | None = None)
         refuse_unknown_languages(config.finetune.model, pairs.counts.labels, known_directions, new_languages)
     held_out = sizes_to_hold_out(pairs.counts, config.data, pairs.name)
     _choose(config, round(pairs.share * pairs.counts.pairs), pairs.share * pairs.counts.tokens)
-    if config.data.one_spelling:
-        pairs = _in_one_spelling(pairs, config, near=near)
+    if config.data.one_spelling and (respelled := in_one_spelling(pairs, config, near=near)) is not pairs:
+        pairs.close()
+        pairs = respelled
+        config.chosen += describe_respelled(record.to_dict() for record in pairs.counts.respelled)
     config.chosen += describe_occurrences(pairs.counts.occurrences(config.data))
     if languages_were_open:
         config.chosen.append(describe_languages(config.data.languages))
@@ -226,32 +229,21 @@ def describe_occurrences(occurrences: dict[str, float]) -> list[str]:
     return [f"In an epoch, by data.temperature, each pair occurs: {often}."] if often else []
 
 
-def describe_respelled(records: Iterable[Mapping[str, str | int]]) -> list[str]:
-    """A sentence for each record of targets that were written in one spelling."""
+def describe_respelled(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Sentences on targets that were written in one spelling, from their records (`Respelled.to_dict`)."""
     sentences = []
     for record in records:
         language = f" in {record['language']}" if record["language"] else ""
         sentences.append(
             f"{record['targets']:,} targets{language} were respelled, so that all have one spelling: "
-            f"{record['letters']}. To keep them as they are, set data.one_spelling=false."
+            f"{record['respelling']}. To keep them as they are, set data.one_spelling=false."
         )
-    return sentences
-
-
-def _in_one_spelling(pairs: PairFile, config: RunConfig, *, near: Path) -> PairFile:
-    """The pairs with the targets of each language in one spelling, which the config then tells."""
-    held_out = open_held_out(config.data, pairs.languages, labelled=bool(pairs.counts.labels))
-    valid, test = (held_out[part].cleaned() if part in held_out else () for part in ("valid", "test"))
-    pairs = in_one_spelling(pairs, valid, near=near)
-    config.chosen += describe_respelled(record.to_dict() for record in pairs.counts.respelled)
-    if pairs.counts.respelled and isinstance(test, Bitext):
-        is_other = [new != old for new, old in zip(pairs.in_same_spelling(test), test, strict=True)]
-        if 2 * sum(is_other) > len(is_other):
-            config.chosen.append(
-                "Most test pairs are in the spelling that was replaced, so scores will be too low: give --valid with "
-                "pairs of their kind, or set data.one_spelling=false."
+        if record["tests_others"]:
+            sentences.append(
+                f"Most test pairs{language} are in a spelling that was replaced, so scores will be too low: give "
+                "--valid with pairs of their kind, or set data.one_spelling=false."
             )
-    return pairs
+    return sentences
 
 
 def plan_resume(path: Path, settings: Settings) -> RunConfig:

@@ -14,6 +14,8 @@ SIMPLIFIED, TRADITIONAL, OF_HONG_KONG = "t2s", "s2tw", "s2hk"
 """What OpenCC calls its conversions into simplified characters, and into those of Taiwan and Hong Kong."""
 SCRIPTS = {"hans": SIMPLIFIED, "hant": TRADITIONAL}
 """Conversions into the scripts that codes of languages name."""
+NAMED = frozenset(["hans", "hant", "cn", "sg", "my", "tw", "hk", "mo"])
+"""Scripts in codes, and regions that say which one."""
 OTHERS = 0.01
 """Most texts, as a share, with letters that Chinese has not: there are such in Japanese and Korean."""
 _HAN = LazyPattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -47,7 +49,7 @@ def may_be_chinese(texts: Sequence[str], language: str | None) -> bool:
 
 def named_conversion(language: str | None) -> Conversion | None:
     """The conversion into the characters that a code such as zh-TW or zh-Hans names; zh alone names none."""
-    if not language or variety(language).language != "zh" or plain_code(language) == "zh":
+    if not language or variety(language).language != "zh" or NAMED.isdisjoint(plain_code(language).split("-")):
         return None
     return Conversion(OF_HONG_KONG if plain_code(language).endswith("-hk") else SCRIPTS[variety(language).script])
 
@@ -74,8 +76,8 @@ def is_traditional(text: str) -> bool:
 
 
 def _convert(text: str, into: str) -> str:
-    """The text converted; the same text if it has lone surrogates, which OpenCC does not take."""
-    if well_formed(text) != text:
+    """The text converted; the same text if it has lone surrogates or NUL, which OpenCC does not take."""
+    if well_formed(text) != text or "\0" in text:
         return text
     return str(_converter(into).convert(text))
 

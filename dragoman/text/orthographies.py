@@ -34,6 +34,8 @@ MOST_STEPS = 3
 """Other spellings that are looked for beside the usual one."""
 SHARE = 0.03
 """Least share of the texts that have a spelling, and that have letters by which it is known."""
+FEWEST = 5
+"""Texts whose spelling can be told that are needed for them to say how all are written."""
 MOST_LETTERS = 3_000
 """Different letters of all texts: with more of them, words are not spelled."""
 MIXED = 0.1
@@ -64,8 +66,6 @@ LONGEST = 2
 WORD_LENGTHS = range(4, 31)
 """Numbers of letters of the words that are compared. Shorter ones are alike by chance, and longer ones are rare except
 where no spaces are written between words."""
-
-_VERBATIM = Verbatim()
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Neighbours:
                 return new.upper()
             return new.capitalize() if old[0].isupper() else new
 
-        return _in_any_case(replacement.old).sub(new_letters, text)
+        return unicodedata.normalize("NFC", _in_any_case(replacement.old).sub(new_letters, text))
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,15 @@ class SpellingStep:
     usual: tuple[str, ...]
     """Letters in lower case that no text in the other spelling has."""
     neighbours: Neighbours
+    kept: tuple[str, ...] = ()
+    """Texts that are never changed; addresses are not, either."""
 
     def __call__(self, text: str) -> str:
-        """The text in the usual spelling. A text that has letters of it stays as it is, and so do addresses."""
-        lowered = text.lower()
-        if any(letters in lowered for letters in self.usual):
+        """The text in the usual spelling. A text that has letters of it stays as it is."""
+        parts = _verbatim(self.kept).split(text)
+        spelled = " ".join(parts[::2]).lower()
+        if any(letters in spelled for letters in self.usual):
             return text
-        parts = _VERBATIM.split(text)
         parts[::2] = map(self._respelled, parts[::2])
         return "".join(parts)
 
@@ -154,26 +156,26 @@ class Respelling:
 
 
 def learn_respelling(
-    texts: Iterable[str], *, like: Sequence[str] = (), language: str | None = None
+    texts: Iterable[str], *, like: Sequence[str] = (), language: str | None = None, kept: Sequence[str] = ()
 ) -> Respelling | None:
     """How to write texts in one spelling, learned from texts in several: in that of most, or of most in `like`.
 
     The code of their language decides where it names traditional or simplified characters, as zh-TW does. Returns None
-    if there is only one spelling, or if the texts in `like` come in several, too. Of many texts, the first `MOST_TEXTS`
-    are looked at.
+    if there is only one spelling, or if the texts in `like` come in several, too. What is in `kept` is never respelled.
+    Of many texts, the first `MOST_TEXTS` are looked at.
     """
     texts = [" ".join(text[:MOST_CHARACTERS].split()) for text in islice(texts, MOST_TEXTS)]
     if may_be_chinese(texts, language):
         conversion = _learn_conversion(texts, like, language)
         return Respelling((conversion,)) if conversion else None
     steps: list[SpellingStep] = []
-    while len(steps) < MOST_STEPS and (step := _learn_step(texts, like)):
+    while len(steps) < MOST_STEPS and (step := _learn_step(texts, like, kept)):
         steps.append(step)
         texts, like = [step(text) for text in texts], [step(text) for text in like]
     return Respelling(tuple(steps)) if steps else None
 
 
-def _learn_step(texts: Sequence[str], like: Sequence[str]) -> SpellingStep | None:
+def _learn_step(texts: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> SpellingStep | None:
     """How to write one of two spellings as the other; None if there are no two."""
     found = _two_spellings(texts)
     if found is None:
@@ -186,7 +188,7 @@ def _learn_step(texts: Sequence[str], like: Sequence[str]) -> SpellingStep | Non
     with_rarer, with_usual = map(read.with_any, (spellings[rarer], usual))
     rare_texts, usual_texts = with_rarer - with_usual, with_usual - with_rarer
     replacements, neighbours = _replacements(read, rare_texts, usual_texts)
-    step = SpellingStep(tuple(replacements), tuple(_least(usual)), neighbours)
+    step = SpellingStep(tuple(replacements), tuple(_least(usual)), neighbours, tuple(kept))
     running, known = read.running_words(rare_texts), {*read.running_words(usual_texts)}
     unknown = [word for word in running if word not in known]
     if sum(step(word) in known for word in unknown) < LEARNED * len(unknown) or not replacements:
@@ -212,7 +214,7 @@ def _rarer(own: Sequence[int], wanted: Sequence[int]) -> int | None:
     """
     if min(wanted) > MIXED * sum(wanted):
         return None
-    counts = wanted if any(wanted) else own
+    counts = wanted if sum(wanted) >= FEWEST else own
     return 0 if counts[0] <= counts[1] else 1
 
 
@@ -414,6 +416,11 @@ def _letters_of(word: str) -> frozenset[str]:
 def _letter(character: str) -> str:
     """The character if it is a letter or the mark of one, else ""."""
     return character if character.isalpha() or unicodedata.category(character or " ").startswith("M") else ""
+
+
+@cache
+def _verbatim(kept: tuple[str, ...]) -> Verbatim:
+    return Verbatim(*map(re.escape, kept))
 
 
 @cache

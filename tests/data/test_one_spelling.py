@@ -1,11 +1,14 @@
 """Pairs with targets in two spellings are trained on in one."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from dragoman.config.run import RunConfig
 from dragoman.config.settings import parse_settings
+from dragoman.data import one_spelling
 from dragoman.data.mixing import mix_in
 from dragoman.data.preparation import PreparedData, prepare, split_off
 from dragoman.runs.plan import plan_pairs, plan_run
@@ -39,7 +42,7 @@ def test_targets_are_trained_on_in_the_spelling_of_most(tmp_path: Path):
     assert written(data) <= {*NEW}
     assert {target for _, target in data.test_pairs} <= {*NEW}
     (record,) = data.about.respelled
-    assert {*str(record["letters"]).split(", ")} == {"qu > k", "c > k", "hu > w"}
+    assert {*str(record["respelling"]).split(", ")} == {"qu > k", "c > k", "hu > w"}
     assert record["targets"] == sum(text != new for text, new in zip(mixed(NEW), NEW, strict=True))
 
     kept = prepared(tmp_path / "two", config(f"data.source={pairs}", "data.one_spelling=false"))
@@ -86,7 +89,7 @@ def test_the_config_tells_what_was_replaced_and_that_test_pairs_are_in_the_other
     told = " ".join(run.chosen)
     assert "targets were respelled" in told
     assert "hu > w" in told
-    assert "Most test pairs are in the spelling that was replaced" in told
+    assert "Most test pairs are in a spelling that was replaced" in told
 
 
 def test_general_pairs_get_the_spelling_of_those_that_a_model_is_adapted_to(tmp_path: Path):
@@ -105,3 +108,27 @@ def test_prepared_pairs_tell_it_to_the_runs_that_begin_with_them(tmp_path: Path)
     prepare_folder([pairs], folder, recipe=None, settings=parse_settings(["tokenizer.vocab_size=400"]))
     run, _ = plan_run([str(folder)], recipe=None, settings={}, near=tmp_path)
     assert [line for line in run.chosen if "targets were respelled" in line]
+
+
+@pytest.mark.parametrize("by", ["sentence", "line", "groups"])
+def test_pairs_that_become_equal_are_one_and_no_held_out_pair_is_trained_on(tmp_path: Path, by: str):
+    written = [*zip(SOURCES, NEW, strict=True), *zip(SOURCES[::3], map(old, NEW[::3]), strict=True)]
+    pairs = tsv(tmp_path / "pairs.tsv", written)
+    data = prepared(tmp_path / "one", config(f"data.source={pairs}", f"data.split={by}", "data.held_out=100"))
+    trained_on = epoch(data)
+    held_out = [tuple(pair) for pair in [*data.valid_pairs, *data.test_pairs]]
+    assert max(trained_on.values()) == 1
+    assert trained_on.total() == len(SOURCES) - len(held_out) == len(SOURCES) - len({*held_out})
+    assert not {*held_out} & {*trained_on}
+    assert data.about.dropped["repeats another pair"] == len(NEW[::3])
+
+
+def test_weights_of_corpora_stay_and_rare_corpora_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(one_spelling, "MOST_TEXTS", len(NEW))
+    many = tsv(tmp_path / "many.tsv", [(f"{number} a", f"{number} b") for number in range(30_000)])
+    few = tsv(tmp_path / "few.tsv", [*zip(SOURCES, mixed(NEW), strict=True)])
+    corpora = [{"source": many, "languages": ["en", "fr"]}, {"source": few, "languages": ["en", "xx"], "weight": 3}]
+    _, pairs = plan_pairs(config(f"data.corpora={json.dumps(corpora)}"), near=tmp_path)
+    assert [record.language for record in pairs.counts.respelled] == ["xx"]
+    assert pairs.report.weighted == 30_000 + 3 * len(NEW)
+    assert Counter(target for _, target in pairs if target in {*NEW}) == {target: 3 for target in NEW}

@@ -39,7 +39,8 @@ def test_the_spelling_of_most_is_written_unless_other_texts_say_which():
 def test_nothing_is_replaced_if_what_is_wanted_comes_in_both():
     assert learn_respelling(mixed(NEW), like=mixed(NEW[:300])) is None
     assert learn_respelling(mixed(NEW), like=mixed(NEW[:300], every=30)) is not None
-    assert learn_respelling(mixed(NEW), like=["???"]) == learn_respelling(mixed(NEW))
+    for too_few in (["???"], [*map(old, NEW[:2])]):
+        assert learn_respelling(mixed(NEW), like=too_few) == learn_respelling(mixed(NEW))
 
 
 def test_a_third_spelling_is_undone_as_well():
@@ -131,6 +132,18 @@ def test_letters_stay_where_the_usual_spelling_has_them():
     learned = learned_from(mixed(kept))
     assert sum(learned(text) == new for text, new in zip(mixed(kept), kept, strict=True)) > 0.99 * len(kept)
     assert sum("kh" in learned(text) for text in mixed(kept)) == 0
+
+
+def test_new_letters_are_composed_with_the_marks_beside_them():
+    anywhere = Anywhere(frozenset(), frozenset())
+    assert anywhere.replace("bɛ\u0300", Replacement("ɛ", "e")) == "bè"
+
+
+def test_symbols_of_the_user_stay_and_letters_in_addresses_tell_nothing():
+    learned = learn_respelling(mixed(NEW), kept=["__quema__"])
+    assert learned is not None
+    assert learned("__quema__ quema") == "__quema__ kema"
+    assert learned("Tahua https://kiwi.org quema.") == "Tawa https://kiwi.org kema."
 
 
 def test_what_is_learned_follows_from_the_texts_and_not_from_their_order():

@@ -12,7 +12,7 @@ from dragoman.data.preparation import split_off
 from dragoman.data.readers.types import Pair
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation.agreement import best_pairs
-from dragoman.runs.plan import plan_run
+from dragoman.runs.plan import describe_respelled, plan_run
 from dragoman.runs.synthetic.request import ANEW, SyntheticRunRequest
 from dragoman.system.atomic import new_file, new_folder
 from dragoman.system.seals import mark_of, read_sealed, write_sealed
@@ -101,7 +101,7 @@ def _write_real_pairs(request: SyntheticRunRequest, folder: Path, tell: Callable
         )
     pairs = best_pairs(pairs, config, near=folder.parent, tell=tell)
     name = pairs.name[:LONGEST_NAME]
-    notes = []
+    notes = describe_respelled(record.to_dict() for record in pairs.counts.respelled)
     if not config.data.held_out_files("test"):
         unit = "line" if config.data.split == "line" else "source sentence"
         near = ", without training on pairs that are nearly the same" if config.data.split == "groups" else ""
