@@ -177,10 +177,10 @@ def learn_respelling(
 
 def _learn_step(texts: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> SpellingStep | None:
     """How to write one of two spellings as the other; None if there are no two."""
-    found = _two_spellings(texts)
-    if found is None:
+    texts_and_spellings = _two_spellings(texts)
+    if texts_and_spellings is None:
         return None
-    read, spellings = found
+    read, spellings = texts_and_spellings
     rarer = _rarer(_numbers(read, spellings), _numbers(_Texts(like), spellings))
     if rarer is None:
         return None
@@ -277,8 +277,8 @@ def _letters_apart(texts: Sequence[str]) -> dict[tuple[str, str], float]:
     is_frequent = np.outer(having >= least, having >= least)
     apart = is_frequent & (by_chance >= EXPECTED) & (has.T @ has < APART * by_chance)
     spelled = ["".join(chr(letters[part - 1]) for part in divmod(name, base) if part) for name in often.tolist()]
-    found = np.argwhere(np.triu(apart)).tolist()
-    return {(spelled[one], spelled[other]): float(by_chance[one, other]) for one, other in found}
+    pairs = np.argwhere(np.triu(apart)).tolist()
+    return {(spelled[one], spelled[other]): float(by_chance[one, other]) for one, other in pairs}
 
 
 def _two_spellings(texts: Sequence[str]) -> tuple[_Texts, tuple[set[str], set[str]]] | None:
@@ -296,7 +296,8 @@ def _two_spellings(texts: Sequence[str]) -> tuple[_Texts, tuple[set[str], set[st
     spellings = {one}, {other}
     for letters in sorted({letters for pair in pairs for letters in pair} - {one, other}):
         own = read.with_any({letters})
-        shared = [len(own & read.with_any(spelling)) / len(read.with_any(spelling)) for spelling in spellings]
+        with_spellings = [read.with_any(spelling) for spelling in spellings]
+        shared = [len(own & with_spelling) / len(with_spelling) for with_spelling in with_spellings]
         lower = min(shared)
         if lower < APART * len(own) / len(texts):
             spellings[shared[0] == lower].add(letters)
@@ -317,8 +318,8 @@ def _twins(words: Iterable[str], pairs: Collection[tuple[str, str]], *, within: 
             if min(len(before), len(after)) >= within:
                 places[before, after].add(letters)
     twins: Counter[tuple[str, str]] = Counter()
-    for found in places.values():
-        twins.update(pair for pair in combinations(sorted(found), 2) if pair in pairs)
+    for alternatives in places.values():
+        twins.update(pair for pair in combinations(sorted(alternatives), 2) if pair in pairs)
     return twins
 
 
@@ -330,17 +331,17 @@ def _replacements(
     words, known = texts.vocabulary(rare_texts), frozenset(texts.vocabulary(usual_texts))
     between = _surroundings(known)
     neighbours = Neighbours(_sequences(known) | marks, frozenset(letters for letters in marks if len(letters) == 1))
-    found: list[Replacement] = []
+    replacements: list[Replacement] = []
     best = 0
     while True:
         tried = _candidates({*words}.difference(known), between, marks)
         gains = [_gain(replacement, words, known, neighbours) for replacement in tried]
         gain = max(gains, default=0)
         if gain < max(KNOWN, OF_BEST * best):
-            return found, neighbours
+            return replacements, neighbours
         best = max(best, gain)
-        found.append(tried[gains.index(gain)])
-        words = [neighbours.replace(word, found[-1]) for word in words]
+        replacements.append(tried[gains.index(gain)])
+        words = [neighbours.replace(word, replacements[-1]) for word in words]
 
 
 def _marks(texts: _Texts, rare_texts: Collection[int], usual_texts: Collection[int]) -> frozenset[str]:
@@ -384,7 +385,7 @@ def _candidates(
             news = between.get((word[:start], word[start + len(old) :]), ())
             # Only marks, such as an apostrophe, may go with no letters in their place.
             counts.update(Replacement(old, new) for new in news if new or not _letter(old[0]))
-    return sorted(counts, key=lambda found: (-counts[found], found.old, found.new))[:MOST_TRIED]
+    return sorted(counts, key=lambda tried: (-counts[tried], tried.old, tried.new))[:MOST_TRIED]
 
 
 def _gain(replacement: Replacement, words: Iterable[str], known: Collection[str], neighbours: Neighbours) -> int:
@@ -400,7 +401,7 @@ def _least(letters: Iterable[str]) -> list[str]:
 
 
 def _places(word: str, letters: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Where in a word these letters stand, single ones or two."""
+    """The places of these letters, single ones or two, in a word: where they begin, and which they are."""
     for start in range(len(word)):
         for length in (1, 2):
             if word[start : start + length] in letters and start + length <= len(word):
