@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SIZE = choice("size", ("edge", "edge-2", "tiny", "small", "base"), remedy=", or a recipe with --recipe")
 MOST_RATIO = 100
 """Most back-translated pairs for each real one."""
-CHOOSE = choice("choice", ("closest", "mbr", "best"))
+CHOOSE = choice("choice", ("closest", "best"))
 
 
 @app.command(
@@ -44,11 +44,7 @@ def distill(
     ensemble: Ensemble = None,
     choose: Annotated[
         str,
-        Option(
-            **CHOOSE,
-            help="Of the teacher's n best translations, learn the closest to the reference, or the best; or of these "
-            "and 16 that are drawn, the one that the others agree with (mbr), which takes some 20 times as long.",
-        ),
+        Option(**CHOOSE, help="Of the teacher's n best translations, learn the closest to the reference, or the best."),
     ] = "closest",
     references: Annotated[
         float,

@@ -1,8 +1,7 @@
 """Sequence-level knowledge distillation (Kim & Rush, 2016): a student learns the translations of its teachers.
 
 With `closest` it learns, of the teachers' n best translations, the one that is most like the reference
-("sequence-level interpolation"); with `mbr` the one that the others agree with (minimum Bayes risk; Finkelstein et al.,
-2023, https://arxiv.org/abs/2309.10966); with `best` the most probable one.
+("sequence-level interpolation").
 """
 
 from collections.abc import Iterator
@@ -25,8 +24,6 @@ from dragoman.system.processes import available_workers, map_on_cores
 
 BLOCK = 2_000
 """Pairs that a process chooses translations for at a time."""
-SAMPLES = 16
-"""Translations that are drawn of each source, for the choice `mbr`."""
 
 
 def distill(context: SyntheticRunContext, real: RealPairs) -> SyntheticPairs:
@@ -75,14 +72,9 @@ def _translate(context: SyntheticRunContext, real: RealPairs, search: DecodingCo
 def _describe(context: SyntheticRunContext, search: DecodingConfig) -> str:
     """A sentence that says what the student learns from."""
     share = context.request.options["references"]
-    if search.mbr:
-        which = f"the choice among {search.mbr} samples and the beams by agreement for"
-    elif search.n_best > 1:
-        which = f"of {search.n_best} translations the closest to the reference for"
-    else:
-        which = "the translation of"
+    which = f"of {search.n_best} translations the closest to the reference" if search.n_best > 1 else "the translation"
     references = f", and references for {share:.0%} of the pairs" if share else ""
-    return f"Learns from {_teacher_names(context)}: {which} each source{references}."
+    return f"Learns from {_teacher_names(context)}: {which} of each source{references}."
 
 
 def _teacher_names(context: SyntheticRunContext) -> str:
@@ -99,9 +91,8 @@ def _symbols(context: SyntheticRunContext, teacher: Path) -> list[str]:
 def teacher_search(teacher: Path, choose: str) -> DecodingConfig:
     """The search that the teacher was scored with, on whole texts, with as many translations as `choose` needs."""
     defaults = decoding_defaults(teacher)
-    if choose == "mbr":
-        return defaults.by_beams().model_copy(update={"mbr": defaults.mbr or SAMPLES})
-    return defaults.by_beams(defaults.beam_size if choose == "closest" else 1)
+    n_best = defaults.beam_size if choose == "closest" else 1
+    return defaults.by_beams(n_best)
 
 
 def student_pairs(references: Path, pieces: Pieces) -> Iterator[Pair]:

@@ -41,8 +41,8 @@ class SyntheticRunRequest:
     recipe: str | None
     settings: Settings
     options: dict[str, Any]
-    """For distillation `teachers` (paths), `choose` ("closest", "mbr" or "best"), `references` (share), `languages`
-    and `soft_targets` (share); for back-translation `monolingual` (paths), `reverse` (path or None) and `ratios`."""
+    """For distillation `teachers` (paths), `choose` ("closest" or "best"), `references` (share), `languages` and
+    `soft_targets` (share); for back-translation `monolingual` (paths), `reverse` (path or None) and `ratios`."""
     files: dict[str, list[int]]
     """Size and time of each file that must not change before the pairs are made."""
     version: str = __version__

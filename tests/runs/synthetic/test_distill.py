@@ -11,7 +11,6 @@ import torch
 from sacrebleu.metrics import CHRF
 
 from dragoman.bulk.lines import BulkTranslator
-from dragoman.config.decoding import DecodingConfig
 from dragoman.config.recipes import read_recipe
 from dragoman.config.run import RunConfig
 from dragoman.data.batching import Position
@@ -22,7 +21,6 @@ from dragoman.decoding.precision import engine_of
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.runs.synthetic import pieces
-from dragoman.runs.synthetic.distill import teacher_search
 from dragoman.runs.synthetic.pairs import read_pairs
 from dragoman.storage.model_directory import ModelDirectory
 from dragoman.storage.run_directory import RunDirectory
@@ -88,30 +86,6 @@ def test_a_student_learns_the_translation_that_is_closest_to_the_reference(
     student = ModelDirectory.load(tmp_path / "edge").model.config
     assert (student.num_encoder_layers, student.num_decoder_layers) == (2, 1)
     assert "Learns from random and other: of 5 translations the closest" in (tmp_path / "edge/README.md").read_text()
-
-
-@pytest.mark.slow
-def test_a_student_learns_the_translation_that_drawn_ones_agree_with(teacher, data, dragoman, tmp_path, monkeypatch):
-    monkeypatch.setattr(translator_module, "engine_of", lambda model, _, **_settings: engine_of(model, "float32"))
-    code, _, err = dragoman("distill", teacher, tmp_path / "edge", "--data", data, "--choose", "mbr", *SMALL)
-    assert code == 0, err
-    learned = distilled(tmp_path / "edge")
-    sources = [source for source, _ in PAIRS if source in learned][:20]
-    with Translator.load(teacher) as translator:
-        agreed = [translation.text for translation in translator.translate(sources, mbr=16, split=False)]
-        best = [translation.text for translation in translator.translate(sources, split=False)]
-    assert [learned[source] for source in sources] == agreed
-    assert agreed != best
-    card = (tmp_path / "edge/README.md").read_text()
-    assert "Learns from random: the choice among 16 samples and the beams by agreement for each source" in card
-
-
-@pytest.mark.parametrize(("scored_with", "samples"), [(0, 16), (8, 8)])
-def test_samples_are_as_many_as_the_teacher_was_scored_with(teacher, tmp_path, scored_with, samples):
-    path = tmp_path / "scored"
-    replace(ModelDirectory.load(teacher), decoding=DecodingConfig(mbr=scored_with)).save(path)
-    assert teacher_search(path, "mbr").mbr == samples
-    assert [teacher_search(path, choose).mbr for choose in ("closest", "best")] == [0, 0]
 
 
 @pytest.mark.slow
