@@ -1,4 +1,4 @@
-"""Targets in one spelling, where the pairs have several of a language (`dragoman.text.orthographies`)."""
+"""Targets in one spelling, where the pairs have several of a language (`dragoman.text.respelling`)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from dragoman.data.corpora import open_held_out
 from dragoman.data.pair_file import PairFile, Respelled, respell, target_language
 from dragoman.data.readers.types import Pair
 from dragoman.data.sampling import Sample
-from dragoman.text.orthographies import MOST_TEXTS, learn_respelling
+from dragoman.text.respelling import MOST_TEXTS, learn_respelling
 
 MOST_PAIRS = 500_000
 """Most pairs of a corpus of several target languages, about, in which spellings are looked for."""

@@ -30,7 +30,7 @@ from dragoman.errors import redacted
 from dragoman.system.processes import map_on_cores
 from dragoman.text.characters import cut_label, expected_tokens, split_key, text_hash, without_label
 from dragoman.text.labels import languages_in
-from dragoman.text.orthographies import Respelling
+from dragoman.text.respelling import Respelling
 
 HASH = 16
 """Hexadecimal digits of a hash."""

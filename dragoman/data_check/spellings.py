@@ -6,7 +6,7 @@ from dragoman.data_check.languages import LanguageCheck
 from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, PartResult
 from dragoman.text.characters import normalised, without_label
-from dragoman.text.orthographies import learn_respelling
+from dragoman.text.respelling import learn_respelling
 
 
 class SpellingCheck(Check):

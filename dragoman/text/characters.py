@@ -55,6 +55,17 @@ def well_formed(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def in_same_case(old: str, new: str, before: str, after: str) -> str:
+    """Letters in lower case for others in any case, in the case of these; `before` and `after` are the letters beside.
+
+    One capital letter tells nothing about a second one, so the letters beside it do: њ is written nj, Њ before a small
+    letter Nj, and Њ before a capital NJ.
+    """
+    if old.isupper() and (after.isupper() or (not after.isalpha() and (len(old) > 1 or before.isupper()))):
+        return new.upper()
+    return new.capitalize() if old[:1].isupper() else new
+
+
 def cut_label(text: str) -> tuple[str, str]:
     """The label of languages that a text begins with, or nothing, and the text without it."""
     label = _LABEL.match(text) if text.startswith(OPEN) else None

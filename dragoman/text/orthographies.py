@@ -12,26 +12,17 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import combinations, islice, pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
-from dragoman.text.chinese import (
-    SIMPLIFIED,
-    TRADITIONAL,
-    Conversion,
-    may_be_chinese,
-    named_conversion,
-    numbers_of_both,
-)
+from dragoman.text.characters import in_same_case
 from dragoman.text.scripts import SPELLED_WORD
 from dragoman.text.spelling import APOSTROPHES
-from dragoman.text.tokenizers.placeholders import Verbatim
+from dragoman.text.tokenizers.placeholders import verbatim
 
-MOST_TEXTS, MOST_CHARACTERS, MOST_WORDS = 20_000, 400, 20_000
-"""Texts that are looked at, so many characters of each, and different words by which letters are compared."""
-MOST_STEPS = 3
-"""Other spellings that are looked for beside the usual one."""
+MOST_WORDS = 20_000
+"""Different words by which letters are compared."""
 SHARE = 0.03
 """Least share of the texts that have a spelling, and that have letters by which it is known."""
 FEWEST = 5
@@ -102,9 +93,7 @@ class Neighbours:
             is_quote = old in APOSTROPHES and not (before and after)
             if is_quote or not self.admit(before.lower(), new, after.lower()):
                 return old
-            if old.isupper() and (after.isupper() or (not after and (len(old) > 1 or before.isupper()))):
-                return new.upper()
-            return new.capitalize() if old[0].isupper() else new
+            return in_same_case(old, new, before, after)
 
         return unicodedata.normalize("NFC", _in_any_case(replacement.old).sub(new_letters, text))
 
@@ -123,7 +112,7 @@ class SpellingStep:
 
     def __call__(self, text: str) -> str:
         """The text in the usual spelling. A text that has letters of it stays as it is."""
-        parts = _verbatim(self.kept).split(text)
+        parts = verbatim(self.kept).split(text)
         spelled = " ".join(parts[::2]).lower()
         if any(letters in spelled for letters in self.usual):
             return text
@@ -139,49 +128,13 @@ class SpellingStep:
         return ", ".join(map(str, self.replacements))
 
 
-@dataclass(frozen=True)
-class Respelling:
-    """Writes texts in the usual spelling of their language, step by step, one for each other spelling."""
-
-    steps: tuple[SpellingStep | Conversion, ...]
-
-    def __call__(self, text: str) -> str:
-        """The text in the usual spelling; the same text if it is in that, or in none that can be told."""
-        for step in self.steps:
-            text = step(text)
-        return text
-
-    def __str__(self) -> str:
-        return ", ".join(map(str, self.steps))
-
-
-def learn_respelling(
-    texts: Iterable[str], *, like: Sequence[str] = (), language: str | None = None, kept: Sequence[str] = ()
-) -> Respelling | None:
-    """How to write texts in one spelling, learned from texts in several: in that of most, or of most in `like`.
-
-    The code of their language decides where it names traditional or simplified characters, as zh-TW does. Returns None
-    if there is only one spelling, or if the texts in `like` come in several, too. What is in `kept` is never respelled.
-    Of many texts, the first `MOST_TEXTS` are looked at.
-    """
-    texts = [" ".join(text[:MOST_CHARACTERS].split()) for text in islice(texts, MOST_TEXTS)]
-    if may_be_chinese(texts, language):
-        conversion = _learn_conversion(texts, like, language)
-        return Respelling((conversion,)) if conversion else None
-    steps: list[SpellingStep] = []
-    while len(steps) < MOST_STEPS and (step := _learn_step(texts, like, kept)):
-        steps.append(step)
-        texts, like = [step(text) for text in texts], [step(text) for text in like]
-    return Respelling(tuple(steps)) if steps else None
-
-
-def _learn_step(texts: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> SpellingStep | None:
+def learn_step(texts: Sequence[str], like: Sequence[str], kept: Sequence[str]) -> SpellingStep | None:
     """How to write one of two spellings as the other; None if there are no two."""
     texts_and_spellings = _two_spellings(texts)
     if texts_and_spellings is None:
         return None
     read, spellings = texts_and_spellings
-    rarer = _rarer(_numbers(read, spellings), _numbers(_Texts(like), spellings))
+    rarer = rarer_spelling(_numbers(read, spellings), _numbers(_Texts(like), spellings))
     if rarer is None:
         return None
     usual = spellings[1 - rarer]
@@ -196,18 +149,7 @@ def _learn_step(texts: Sequence[str], like: Sequence[str], kept: Sequence[str]) 
     return step
 
 
-def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str | None) -> Conversion | None:
-    """How to write Chinese texts in one kind of characters; None if they are, or if both are wanted."""
-    own = numbers_of_both(texts)
-    if min(own) < max(1, SHARE * len(texts)):
-        return None
-    if named := named_conversion(language):
-        return named
-    rarer = _rarer(own, numbers_of_both(like))
-    return None if rarer is None else Conversion((TRADITIONAL, SIMPLIFIED)[rarer])
-
-
-def _rarer(own: Sequence[int], wanted: Sequence[int]) -> int | None:
+def rarer_spelling(own: Sequence[int], wanted: Sequence[int]) -> int | None:
     """The index of the spelling to replace: the rarer one of the texts, or of the `wanted` ones if these can be told.
 
     None if the wanted ones come in both.
@@ -329,7 +271,7 @@ def _replacements(
     """What to replace in the rarer spelling: always what turns most words into words of the usual one. And where."""
     marks = _marks(texts, rare_texts, usual_texts)
     words, known = texts.vocabulary(rare_texts), frozenset(texts.vocabulary(usual_texts))
-    between = _surroundings(known)
+    between = surroundings(known)
     neighbours = Neighbours(_sequences(known) | marks, frozenset(letters for letters in marks if len(letters) == 1))
     replacements: list[Replacement] = []
     best = 0
@@ -365,7 +307,7 @@ def _sequences(words: Iterable[str]) -> frozenset[str]:
     return frozenset(sequence for sequence, count in counts.items() if count >= SEEN)
 
 
-def _surroundings(words: Iterable[str]) -> dict[tuple[str, str], set[str]]:
+def surroundings(words: Iterable[str]) -> dict[tuple[str, str], set[str]]:
     """The letters, `LONGEST` at most, that stand between any beginning and end of these words."""
     between: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for word in words:
@@ -417,11 +359,6 @@ def _letters_of(word: str) -> frozenset[str]:
 def _letter(character: str) -> str:
     """The character if it is a letter or the mark of one, else ""."""
     return character if character.isalpha() or unicodedata.category(character or " ").startswith("M") else ""
-
-
-@cache
-def _verbatim(kept: tuple[str, ...]) -> Verbatim:
-    return Verbatim(*map(re.escape, kept))
 
 
 @cache

@@ -3,7 +3,6 @@
 What it takes out of the sentence is put back into the translation.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
@@ -23,11 +22,11 @@ from dragoman.text.stops import Marks, StopCounts, with_mark, without_added_stop
 from dragoman.text.tokenizers.placeholders import (
     CopyCounts,
     Prepared,
-    Verbatim,
     mask,
     mask_pair,
     mask_translation,
     unmask,
+    verbatim,
 )
 from dragoman.text.tokenizers.tokenizer import Tokenizer
 from dragoman.text.truecasing import CaseTable, Truecaser, in_capitals
@@ -217,8 +216,8 @@ def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer)
     language.
     """
     if style.punctuation is None:
-        verbatim = Verbatim(*map(re.escape, tokenizer.symbols)) if tokenizer.placeholders else None
-        speller = Speller(style.characters, knows=tokenizer.spells, verbatim=verbatim)
+        kept = verbatim(tuple(tokenizer.symbols)) if tokenizer.placeholders else None
+        speller = Speller(style.characters, knows=tokenizer.spells, verbatim=kept)
         return lambda text: speller(normalised(text))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
     rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.text.orthographies import learn_respelling
+from dragoman.text.respelling import learn_respelling
 
 TRADITIONAL = ["我們沒有時間。", "這個門關了。", "他會說漢語。", "雞蛋很貴。", "老師來了。"] * 20
 SIMPLIFIED = ["我们没有时间。", "这个门关了。", "他会说汉语。", "鸡蛋很贵。", "老师来了。"] * 20

@@ -7,8 +7,9 @@ from itertools import cycle
 
 import pytest
 
-from dragoman.text import orthographies
-from dragoman.text.orthographies import Neighbours, Replacement, Respelling, SpellingStep, learn_respelling
+from dragoman.text import respelling
+from dragoman.text.orthographies import Neighbours, Replacement, SpellingStep
+from dragoman.text.respelling import Respelling, learn_respelling
 from tests.spellings import mixed, old, texts
 
 NEW = texts(1_500)
@@ -153,7 +154,7 @@ def test_what_is_learned_follows_from_the_texts_and_not_from_their_order():
 
 
 def test_of_many_texts_only_so_many_are_read(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(orthographies, "MOST_TEXTS", 40)
+    monkeypatch.setattr(respelling, "MOST_TEXTS", 40)
     read = iter(cycle(NEW))
     learn_respelling(read)
     assert next(read) == NEW[40]

@@ -192,12 +192,24 @@ class Verbatim:
         """The parts of a text; every second one is to stay."""
         return self._pattern(text).split(text)
 
+    def change(self, text: str, change: Callable[[str], str]) -> str:
+        """The text with a change of all parts that need not stay."""
+        parts = self.split(text)
+        parts[::2] = map(change, parts[::2])
+        return "".join(parts)
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Start and end of each part of a text that is to stay."""
         return [match.span() for match in self._pattern(text).finditer(text)]
 
     def _pattern(self, text: str) -> re.Pattern[str]:
         return self._long if _HINT.search(text) else self._short
+
+
+@cache
+def verbatim(kept: tuple[str, ...]) -> Verbatim:
+    """These texts, and `VERBATIM`."""
+    return Verbatim(*map(re.escape, kept))
 
 
 @cache

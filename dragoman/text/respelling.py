@@ -1,0 +1,80 @@
+"""Texts of a language that come in several spellings or scripts, written in one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from dragoman.text import chinese, transliteration
+from dragoman.text.chinese import SIMPLIFIED, TRADITIONAL, Conversion, may_be_chinese, named_conversion
+from dragoman.text.orthographies import SHARE, SpellingStep, learn_step, rarer_spelling
+from dragoman.text.transliteration import CYRILLIC, LATIN, Transliteration, learn_transliteration, named_script
+
+MOST_TEXTS, MOST_CHARACTERS = 20_000, 400
+"""Texts that are looked at, and so many characters of each."""
+MOST_STEPS = 3
+"""Other spellings that are looked for beside the usual one."""
+
+
+@dataclass(frozen=True)
+class Respelling:
+    """Writes texts in the usual spelling of their language, step by step, one for each other spelling."""
+
+    steps: tuple[SpellingStep | Conversion | Transliteration, ...]
+
+    def __call__(self, text: str) -> str:
+        """The text in the usual spelling; the same text if it is in that, or in none that can be told."""
+        for step in self.steps:
+            text = step(text)
+        return text
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.steps))
+
+
+def learn_respelling(
+    texts: Iterable[str], *, like: Sequence[str] = (), language: str | None = None, kept: Sequence[str] = ()
+) -> Respelling | None:
+    """How to write texts in one spelling, learned from texts in several: in that of most, or of most in `like`.
+
+    The code of their language decides where it names characters or a script, as zh-TW and sr-Latn do. Returns None if
+    there is only one spelling, or if the texts in `like` come in several, too. What is in `kept` is never respelled. Of
+    many texts, the first `MOST_TEXTS` are looked at.
+    """
+    texts = [" ".join(text[:MOST_CHARACTERS].split()) for text in islice(texts, MOST_TEXTS)]
+    if may_be_chinese(texts, language):
+        conversion = _learn_conversion(texts, like, language)
+        return Respelling((conversion,)) if conversion else None
+    steps: list[SpellingStep | Transliteration] = []
+    step = _learn_script(texts, like, language, kept) or learn_step(texts, like, kept)
+    while step and len(steps) < MOST_STEPS:
+        steps.append(step)
+        texts, like = [step(text) for text in texts], [step(text) for text in like]
+        step = learn_step(texts, like, kept)
+    return Respelling(tuple(steps)) if steps else None
+
+
+def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str | None) -> Conversion | None:
+    """How to write Chinese texts in one kind of characters; None if they are, or if both are wanted."""
+    own = chinese.numbers_of_both(texts)
+    if min(own) < max(1, SHARE * len(texts)):
+        return None
+    if named := named_conversion(language):
+        return named
+    rarer = rarer_spelling(own, chinese.numbers_of_both(like))
+    return None if rarer is None else Conversion((TRADITIONAL, SIMPLIFIED)[rarer])
+
+
+def _learn_script(
+    texts: Sequence[str], like: Sequence[str], language: str | None, kept: Sequence[str]
+) -> Transliteration | None:
+    """How to write texts in one of two scripts; None if they are, or if both are wanted."""
+    own = transliteration.numbers_of_both(texts)
+    if min(own) < max(1, SHARE * len(texts)):
+        return None
+    into = named_script(language)
+    if into is None:
+        rarer = rarer_spelling(own, transliteration.numbers_of_both(like))
+        if rarer is None:
+            return None
+        into = (CYRILLIC, LATIN)[rarer]
+    return learn_transliteration(texts, into, kept)
