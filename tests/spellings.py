@@ -1,4 +1,4 @@
-"""An invented language with two spellings: `new` has k and w where `old` has c, qu and hu."""
+"""An invented language with two spellings, k and w or c, qu and hu, and one with two scripts."""
 
 import random
 import re
@@ -23,3 +23,30 @@ def old(text: str) -> str:
 def mixed(written: list[str], every: int = 3) -> list[str]:
     """Every third text in the old spelling, the others in the new one."""
     return [old(text) if number % every == 0 else text for number, text in enumerate(written)]
+
+
+LATIN_LETTERS = {"j": "c", "s": "š", "w": "nj"}
+CYRILLIC_LETTERS = dict(zip("ptkmnrbaeio", "пткмнрбаеио", strict=True)) | {"š": "ш", "nj": "њ", "c": "ц"}
+
+
+def replaced(text: str, letters: dict[str, str]) -> str:
+    """The text with other letters, in the same case."""
+    for letter in sorted(letters, key=len, reverse=True):
+        text = text.replace(letter, letters[letter]).replace(letter.capitalize(), letters[letter].capitalize())
+    return text
+
+
+def in_latin(number: int, *, seed: int = 1) -> list[str]:
+    """So many sentences in Latin letters, as Serbian has them."""
+    return [replaced(text, LATIN_LETTERS) for text in texts(number, seed=seed)]
+
+
+def in_cyrillic(number: int, *, seed: int = 1) -> list[str]:
+    """The same sentences in Cyrillic letters."""
+    return [replaced(text, CYRILLIC_LETTERS) for text in in_latin(number, seed=seed)]
+
+
+def in_two_scripts(number: int, every: int = 3) -> list[str]:
+    """Every third text in Cyrillic letters, the others in Latin ones."""
+    pairs = enumerate(zip(in_latin(number), in_cyrillic(number), strict=True))
+    return [cyrillic if index % every == 0 else latin for index, (latin, cyrillic) in pairs]

@@ -30,7 +30,7 @@ class FaultCheck(Check):
         """The pairs with each kind of fault."""
         source, target = self.result.source, self.result.target
         languages = source.declared or source.detected, target.declared or target.detected
-        pairs = sorted(pair for pair in self.languages.sample.items if pair.source and pair.target)
+        pairs = self.languages.pairs
         numbers: dict[str, list[int]] = defaultdict(list)
         for pair in pairs:
             for kind in {fault.kind for fault in faults(without_label(pair.source), pair.target, languages)}:

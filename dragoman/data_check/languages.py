@@ -3,11 +3,13 @@
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from dragoman.data.sampling import Sample
 from dragoman.data_check.exchanged import Labels, exchanged_pairs, exchanged_stretch, turned
 from dragoman.data_check.locations import Block, NumberedPair, Tally
 from dragoman.data_check.result import Check, Example, Finding, PartResult, Side
+from dragoman.text.characters import normalised, without_label
 from dragoman.text.identification import (
     LINES_AT_ONCE,
     LONG,
@@ -18,6 +20,7 @@ from dragoman.text.identification import (
     sure_language,
 )
 from dragoman.text.language_codes import close, known_code
+from dragoman.text.respelling import Respelling, learn_respelling
 from dragoman.text.scripts import script
 
 SAMPLE = 10_000
@@ -50,9 +53,22 @@ class LanguageCheck(Check):
         locations = self.result.locations
         return [Example(pair.source, pair.target, locations[pair.number]) for pair in pairs[:count]]
 
+    @cached_property
+    def pairs(self) -> list[NumberedPair]:
+        """The pairs of the sample in their order, without those that have an empty side."""
+        return sorted(pair for pair in self.sample.items if pair.source and pair.target)
+
+    @cached_property
+    def respellings(self) -> list[Respelling | None]:
+        """How to write the texts of each side in one spelling; None if they are."""
+        return [
+            learn_respelling(map(spelled, (pair[index] for pair in self.pairs)), language=side.declared)
+            for index, side in enumerate((self.result.source, self.result.target), start=1)
+        ]
+
     def findings(self) -> Iterator[Finding]:
         """Wrong languages of whole sides, exchanged pairs, and lines in other languages."""
-        pairs = sorted(pair for pair in self.sample.items if pair.source and pair.target)
+        pairs = self.pairs
         sides = self.result.source, self.result.target
         labels = self._identify_sides(pairs)
         if stretch := exchanged_stretch(pairs, labels, self.result):
@@ -61,7 +77,11 @@ class LanguageCheck(Check):
             labels = self._identify_sides(pairs)
         for index, side in enumerate(sides):
             if side.detected is None:
-                labels[index] = {pair.number: main_script(pair[index + 1]) for pair in _long(pairs, index + 1)}
+                in_one_script = self.respellings[index] or str
+                labels[index] = {
+                    pair.number: main_script(in_one_script(spelled(pair[index + 1])))
+                    for pair in _long(pairs, index + 1)
+                }
         yield from self._wrong_languages([pair.number for pair in pairs])
         one_language = sides[0].detected is not None and sides[0].detected == sides[1].detected
         exchanged = set() if one_language else set(exchanged_pairs(pairs))
@@ -125,6 +145,11 @@ class LanguageCheck(Check):
             if not close(language, main) and len(numbers) >= max(NOT_BY_CHANCE, SHARE * len(labels)):
                 words = {"side": name, "language": language, "expected": main}
                 yield self.result.finding("foreign", Tally.of(numbers), len(labels), words)
+
+
+def spelled(text: str) -> str:
+    """A text as spellings are looked for in it: without a label, and normalised."""
+    return normalised(without_label(text))
 
 
 def _long(pairs: list[NumberedPair], index: int) -> Iterator[NumberedPair]:

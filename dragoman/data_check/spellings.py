@@ -2,32 +2,28 @@
 
 from collections.abc import Iterator
 
-from dragoman.data_check.languages import LanguageCheck
+from dragoman.data_check.languages import LanguageCheck, spelled
 from dragoman.data_check.locations import Block, Tally
 from dragoman.data_check.result import Check, Finding, PartResult
-from dragoman.text.characters import normalised, without_label
-from dragoman.text.respelling import learn_respelling
 
 
 class SpellingCheck(Check):
-    """Compares the letters of sampled texts at the end, side by side."""
+    """Says at the end what the check of languages has found about the spellings of each side."""
 
     def __init__(self, result: PartResult, languages: LanguageCheck):
         super().__init__(result)
         self.languages = languages
-        """The check whose sample is looked at."""
+        """The check that looks at the letters of sampled texts."""
 
     def add(self, block: Block) -> None:
         """The check of languages samples the pairs."""
 
     def findings(self) -> Iterator[Finding]:
         """The texts of a side that are in another spelling than most."""
-        pairs = sorted(pair for pair in self.languages.sample.items if pair.source and pair.target)
-        for index, side in enumerate(("source", "target"), start=1):
-            texts = [normalised(without_label(pair[index])) for pair in pairs]
-            respelling = learn_respelling(texts, language=getattr(self.result, side).declared)
+        pairs = self.languages.pairs
+        for index, respelling in enumerate(self.languages.respellings, start=1):
             if respelling:
-                numbers = [pair.number for pair, text in zip(pairs, texts, strict=True) if respelling(text) != text]
-                yield self.result.finding(
-                    f"spelling of {side}s", Tally.of(numbers), len(pairs), {"letters": str(respelling)}
-                )
+                texts = ((pair.number, spelled(pair[index])) for pair in pairs)
+                numbers = [number for number, text in texts if respelling(text) != text]
+                name = f"spelling of {('source', 'target')[index - 1]}s"
+                yield self.result.finding(name, Tally.of(numbers), len(pairs), {"letters": str(respelling)})

@@ -15,7 +15,7 @@ from dragoman.runs.plan import plan_pairs, plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.system.seals import seal
 from tests.data.test_preparation import config, epoch, tsv
-from tests.spellings import mixed, old, texts
+from tests.spellings import in_latin, in_two_scripts, mixed, old, texts
 
 NEW = texts(1_500)
 SOURCES = [f"{number} {text}" for number, text in enumerate(texts(1_500, seed=5))]
@@ -49,6 +49,13 @@ def test_targets_are_trained_on_in_the_spelling_of_most(tmp_path: Path):
     assert written(kept) <= {*mixed(NEW)}
     assert kept.about.respelled == []
     assert [source for source, _ in kept.test_pairs] == [source for source, _ in data.test_pairs]
+
+
+def test_targets_are_trained_on_in_the_script_of_most(tmp_path: Path):
+    pairs = tsv(tmp_path / "pairs.tsv", [*zip(SOURCES, in_two_scripts(1_500), strict=True)])
+    data = prepared(tmp_path / "one", config(f"data.source={pairs}"))
+    assert written(data) <= {*in_latin(1_500)}
+    assert [record["respelling"] for record in data.about.respelled] == ["Cyrillic > Latin"]
 
 
 def test_validation_pairs_of_the_user_say_which_spelling_and_test_pairs_stay_as_they_are(tmp_path: Path):

@@ -5,32 +5,15 @@ import pytest
 from dragoman.text.characters import in_same_case
 from dragoman.text.respelling import Respelling, learn_respelling
 from dragoman.text.transliteration import CYRILLIC, LATIN, Transliteration, script_of
-from tests.spellings import texts
+from tests.spellings import in_cyrillic, in_latin, in_two_scripts
 
-LATIN_LETTERS = {"j": "c", "s": "š", "w": "nj"}
-CYRILLIC_LETTERS = dict(zip("ptkmnrbaeio", "пткмнрбаеио", strict=True)) | {"š": "ш", "nj": "њ", "c": "ц"}
-
-
-def replaced(text: str, letters: dict[str, str]) -> str:
-    for old in sorted(letters, key=len, reverse=True):
-        text = text.replace(old, letters[old]).replace(old.capitalize(), letters[old].capitalize())
-    return text
-
-
-IN_LATIN = [replaced(text, LATIN_LETTERS) for text in texts(1_500)]
-IN_CYRILLIC = [replaced(text, CYRILLIC_LETTERS) for text in IN_LATIN]
+IN_LATIN, IN_CYRILLIC, MIXED = in_latin(1_500), in_cyrillic(1_500), in_two_scripts(1_500)
 SERBIAN = Transliteration(
     CYRILLIC,
     {"и": "i", "н": "n", "ј": "j", "њ": "nj", "е": "e", "к": "k", "ц": "c", "а": "a", "г": "g", "о": "o"},
     {"injekcija": "инјекција"},
     kept=("<nik>",),
 )
-
-
-def mixed(every: int = 3) -> list[str]:
-    """Every third text in Cyrillic letters, the others in Latin ones."""
-    pairs = enumerate(zip(IN_LATIN, IN_CYRILLIC, strict=True))
-    return [cyrillic if number % every == 0 else latin for number, (latin, cyrillic) in pairs]
 
 
 def learned(written: list[str], like: list[str] | None = None, language: str | None = None) -> Respelling:
@@ -48,7 +31,7 @@ def test_the_texts_are_as_they_should_be():
 def test_the_script_of_most_is_written_unless_other_texts_or_the_code_say_which():
     mostly_cyrillic = [*IN_CYRILLIC, *IN_LATIN[::4]]
     for to_latin in (
-        learned(mixed()),
+        learned(MIXED),
         learned(mostly_cyrillic, like=IN_LATIN[:20]),
         learned(mostly_cyrillic, language="sr_Latn"),
     ):
@@ -56,25 +39,25 @@ def test_the_script_of_most_is_written_unless_other_texts_or_the_code_say_which(
         assert [to_latin(text) for text in [*IN_CYRILLIC, *IN_LATIN]] == [*IN_LATIN, *IN_LATIN]
     for to_cyrillic in (
         learned(mostly_cyrillic),
-        learned(mixed(), like=IN_CYRILLIC[:20]),
-        learned(mixed(), language="sr-Cyrl"),
+        learned(MIXED, like=IN_CYRILLIC[:20]),
+        learned(MIXED, language="sr-Cyrl"),
     ):
         assert str(to_cyrillic) == "Latin > Cyrillic"
         assert [to_cyrillic(text) for text in [*IN_CYRILLIC, *IN_LATIN]] == [*IN_CYRILLIC, *IN_CYRILLIC]
 
 
 def test_nothing_is_replaced_if_what_is_wanted_comes_in_both():
-    assert learn_respelling(mixed(), like=mixed()[:100]) is None
+    assert learn_respelling(MIXED, like=MIXED[:100]) is None
 
 
 def test_words_that_were_not_seen_are_written_letter_by_letter_and_in_their_case():
-    to_latin, to_cyrillic = learned(mixed()), learned(mixed(), language="sr-Cyrl")
+    to_latin, to_cyrillic = learned(MIXED), learned(MIXED, language="sr-Cyrl")
     for latin, cyrillic in (("njaš", "њаш"), ("Njaš", "Њаш"), ("NJAŠ", "ЊАШ"), ("ŠANJ", "ШАЊ"), ("Nja.", "Ња.")):
         assert (to_latin(cyrillic), to_cyrillic(latin)) == (latin, cyrillic)
 
 
 def test_a_text_with_an_unknown_letter_stays_and_in_a_latin_one_such_a_word():
-    to_latin, to_cyrillic = learned(mixed()), learned(mixed(), language="sr-Cyrl")
+    to_latin, to_cyrillic = learned(MIXED), learned(MIXED, language="sr-Cyrl")
     assert to_latin("Мата ѣ наба.") == "Мата ѣ наба."
     assert to_cyrillic("Mata Windows naba.") == "Мата Windows наба."
 
@@ -92,7 +75,7 @@ def test_some_texts_in_the_other_script_are_not_enough():
 
 @pytest.mark.parametrize("seed", [7, 8])
 def test_another_language_in_the_other_script_is_no_spelling(seed: int):
-    other = [replaced(replaced(text, LATIN_LETTERS), CYRILLIC_LETTERS) for text in texts(700, seed=seed)]
+    other = in_cyrillic(700, seed=seed)
     assert learn_respelling([*IN_LATIN, *other]) is None
     short = ["a le i ale, la " + text[:9] for text in IN_LATIN]
     assert learn_respelling([*short, *other]) is None
