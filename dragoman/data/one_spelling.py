@@ -47,7 +47,7 @@ def in_one_spelling(pairs: PairFile, config: RunConfig, *, near: Path) -> PairFi
     respelled = []
     for code, respelling in respellings.items():
         others = [respelling(target) != target for target in tested.get(code, [])]
-        tests_others = 2 * sum(others) > len(others)
+        tests_others = sum(others) / max(1, len(others))
         respelled.append(Respelled(code, respelling, numbers[code], tests_others=tests_others))
     written.counts = written.counts._replace(respelled=respelled)
     return written

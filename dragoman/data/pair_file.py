@@ -51,8 +51,8 @@ class Respelled(NamedTuple):
     respelling: Respelling
     targets: int
     """Number of targets that changed."""
-    tests_others: bool
-    """Whether most test pairs that the config names are in a spelling that was replaced."""
+    tests_others: float
+    """Share of the test pairs that the config names with targets in a spelling that was replaced."""
 
     def to_dict(self) -> dict[str, Any]:
         """The record as it is written in JSON."""

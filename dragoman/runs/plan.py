@@ -36,6 +36,7 @@ from dragoman.text.characters import normalised
 from dragoman.text.identification import certain_language
 from dragoman.text.labels import languages_in
 from dragoman.text.language_codes import Languages, close, plain_code, same_language, two_letters
+from dragoman.text.orthographies import MIXED
 from dragoman.text.scripts import unspaced_language
 
 IDENTIFIED, LOOKED_AT = 4_000, 200_000
@@ -238,10 +239,10 @@ def describe_respelled(records: Iterable[Mapping[str, Any]]) -> list[str]:
             f"{record['targets']:,} targets{language} were respelled, so that all have one spelling: "
             f"{record['respelling']}. To keep them as they are, set data.one_spelling=false."
         )
-        if record["tests_others"]:
+        if record["tests_others"] > MIXED:
             sentences.append(
-                f"Most test pairs{language} are in a spelling that was replaced, so scores will be too low: give "
-                "--valid with pairs of their kind, or set data.one_spelling=false."
+                f"{record['tests_others']:.0%} of the test pairs{language} are in a spelling that was replaced, so "
+                "scores will be too low: give --valid with pairs of their kind, or set data.one_spelling=false."
             )
     return sentences
 

@@ -96,7 +96,7 @@ def test_the_config_tells_what_was_replaced_and_that_test_pairs_are_in_the_other
     told = " ".join(run.chosen)
     assert "targets were respelled" in told
     assert "hu > w" in told
-    assert "Most test pairs are in a spelling that was replaced" in told
+    assert "% of the test pairs are in a spelling that was replaced" in told
 
 
 def test_general_pairs_get_the_spelling_of_those_that_a_model_is_adapted_to(tmp_path: Path):
