@@ -34,14 +34,16 @@ from dragoman.data.subword_regularization import training_stores
 from dragoman.data.terms import TermStore
 from dragoman.data.twins import MOST_HELD_OUT, find_twins
 from dragoman.errors import DataError, UsageError
-from dragoman.text.characters import folded
+from dragoman.text.characters import folded, normalised
 from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
+from dragoman.text.respelling import MOST_TEXTS, learn_script
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import SLOTS
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.transliteration import Transliteration
 
 Pairs = list[Pair]
 POSITIONS = "train-positions.npy"
@@ -281,18 +283,35 @@ def prepare(
 
 def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, str] | None) -> TextTools:
     """Tokenizers and style, learned from the training pairs; tokenizers from `tokenizer.pairs`, if there are any."""
-    vocabulary = train.sample(TOKENIZER_PAIRS)
-    style = SourceStyle.learn(vocabulary)
+    transliteration = _script_of_sources(train, config)
+
+    def in_one_script(pair: Pair) -> Pair:
+        return (transliteration(normalised(pair[0])), pair[1]) if transliteration else pair
+
+    vocabulary = train.sample(TOKENIZER_PAIRS).changed(in_one_script)
+    style = SourceStyle.learn(vocabulary).model_copy(update={"transliteration": transliteration})
     if config.tokenizer.pairs:
         bad_bytes = config.data.replace_bad_bytes
         opened = Bitext.open(*config.tokenizer.pairs, languages=languages, replace_bad_bytes=bad_bytes)
         sample = sampled(train.in_same_spelling(opened.cleaned()), TOKENIZER_PAIRS)
-        vocabulary = Bitext(lambda: sample, name=opened.name)
+        vocabulary = Bitext(lambda: sample, name=opened.name).changed(in_one_script)
     targets = list(dict.fromkeys(languages_in(label)[1] for label in train.counts.labels))
     if len(targets) == 1:
         targets = []
     source_tokenizer, target_tokenizer = _train_tokenizers(masked(vocabulary, config, style=style), config, targets)
     return TextTools(source_tokenizer, target_tokenizer, style)
+
+
+def _script_of_sources(train: PairFile, config: RunConfig) -> Transliteration | None:
+    """How to read the sources in one script; None if they are in one, or of several languages, or to stay as they are.
+
+    Sources in the rarer script are few, and share no token with the others.
+    """
+    languages = {languages_in(label)[0] for label in train.counts.labels} or {train.source_language}
+    if not config.data.one_spelling or len(languages) > 1:
+        return None
+    texts = [source for source, _ in train.sample(MOST_TEXTS)]
+    return learn_script(texts, [], languages.pop(), config.tokenizer.symbols)
 
 
 def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> DataFacts:

@@ -29,6 +29,7 @@ from dragoman.text.tokenizers.placeholders import (
     verbatim,
 )
 from dragoman.text.tokenizers.tokenizer import Tokenizer
+from dragoman.text.transliteration import Transliteration
 from dragoman.text.truecasing import CaseTable, Truecaser, in_capitals
 
 
@@ -38,6 +39,8 @@ class SourceStyle(BaseModel, extra="forbid"):
     case: CaseTable = CaseTable()
     translated: list[str] = []
     """Texts like placeholders that the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
+    transliteration: Transliteration | None = None
+    """How sources in the rarer of two scripts are read, if the training pairs have both."""
     punctuation: Literal["moses"] | None = None
     """Rules that make quotation marks, spaces around marks and the like the same: those of Moses, or none."""
     characters: list[str] = []
@@ -212,13 +215,14 @@ def labels_of_sides(label: str, source_tokenizer: Tokenizer, target_tokenizer: T
 def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer) -> Callable[[str], str]:
     """Function that normalises a source, by which training and translating prepare sources in the same way.
 
-    It respells unknown characters, or applies the rules for punctuation of a style, some of which depend on the
-    language.
+    It writes a language with two scripts in one, and respells unknown characters; or it applies the rules for
+    punctuation of a style, some of which depend on the language.
     """
     if style.punctuation is None:
         kept = verbatim(tuple(tokenizer.symbols)) if tokenizer.placeholders else None
         speller = Speller(style.characters, knows=tokenizer.spells, verbatim=kept)
-        return lambda text: speller(normalised(text))
+        in_one_script = style.transliteration or str
+        return lambda text: speller(in_one_script(normalised(text)))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
     rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")
     return lambda text: rules.normalize(normalised(text))

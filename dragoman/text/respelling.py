@@ -45,7 +45,7 @@ def learn_respelling(
         conversion = _learn_conversion(texts, like, language)
         return Respelling((conversion,)) if conversion else None
     steps: list[SpellingStep | Transliteration] = []
-    step = _learn_script(texts, like, language, kept) or learn_step(texts, like, kept)
+    step = learn_script(texts, like, language, kept) or learn_step(texts, like, kept)
     while step and len(steps) < MOST_STEPS:
         steps.append(step)
         texts, like = [step(text) for text in texts], [step(text) for text in like]
@@ -64,10 +64,10 @@ def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str |
     return None if rarer is None else Conversion((TRADITIONAL, SIMPLIFIED)[rarer])
 
 
-def _learn_script(
+def learn_script(
     texts: Sequence[str], like: Sequence[str], language: str | None, kept: Sequence[str]
 ) -> Transliteration | None:
-    """How to write texts in one of two scripts; None if they are, or if both are wanted."""
+    """How to write texts in one of two scripts, as `learn_respelling` does; None if they are, or if both are wanted."""
     own = transliteration.numbers_of_both(texts)
     if min(own) < max(1, SHARE * len(texts)):
         return None

@@ -5,10 +5,9 @@ ones is learned from the words. Some letters are alike in all languages (б is b
 one letter that is not known, and where the Latin words have `šuma`, this letter is š.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dragoman.text.characters import in_same_case
@@ -44,8 +43,8 @@ class Transliteration:
     latin: Mapping[str, str]
     """The Latin letters of each Cyrillic one, in lower case."""
     words: Mapping[str, str]
-    """Cyrillic words by how they are written in Latin letters, in lower case, for what could be written in two ways:
-    Serbian `nj` is њ, but in some words нј."""
+    """Cyrillic words by how they are written in Latin letters, in lower case, where the letters alone would give other
+    ones: Serbian `nj` is њ, but in some words нј."""
     kept: tuple[str, ...] = ()
     """Texts that are never changed; addresses are not, either."""
 
@@ -54,7 +53,7 @@ class Transliteration:
         if script_of(text) in (None, self.into):
             return text
         if self.into == CYRILLIC:
-            return verbatim(self.kept).change(text, lambda part: SPELLED_WORD.sub(self._in_cyrillic, part))
+            return verbatim(self.kept).change(text, self._in_cyrillic)
         if {*_CYRILLIC.findall(text.lower())} <= self.latin.keys():
             return verbatim(self.kept).change(text, self._in_latin)
         return text
@@ -65,9 +64,12 @@ class Transliteration:
             for index, letter in enumerate(text)
         )
 
-    def _in_cyrillic(self, match: re.Match[str]) -> str:
+    def _in_cyrillic(self, text: str) -> str:
+        return SPELLED_WORD.sub(lambda word: self.in_cyrillic(word[0]), text)
+
+    def in_cyrillic(self, word: str) -> str:
         """A word in Cyrillic letters; the same word if one of its letters stands for none, as in foreign names."""
-        word, lower = match[0], match[0].lower()
+        lower = word.lower()
         if known := self.words.get(lower):
             parts = [(self.latin[letter], letter) for letter in known]
         else:
@@ -141,9 +143,11 @@ def learn_transliteration(texts: Sequence[str], into: str, kept: Sequence[str] =
     known = [word for word in running if word in usual]
     if len(known) < FEWEST or sum(running[word] for word in known) < KNOWN * sum(running.values()):
         return None
+    transliteration = Transliteration(into, latin, {}, tuple(kept))
     spelled = (word for word in reversed(cyrillic_words) if {*word} <= latin.keys())
     words = {_written(word, latin): word for word in spelled}
-    return Transliteration(into, latin, words, tuple(kept))
+    irregular = {word: cyrillic for word, cyrillic in words.items() if transliteration.in_cyrillic(word) != cyrillic}
+    return replace(transliteration, words=irregular)
 
 
 def _written(word: str, latin: Mapping[str, str]) -> str:

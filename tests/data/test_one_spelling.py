@@ -14,8 +14,10 @@ from dragoman.data.preparation import PreparedData, prepare, split_off
 from dragoman.runs.plan import plan_pairs, plan_run
 from dragoman.runs.prepared import prepare_folder
 from dragoman.system.seals import seal
+from dragoman.text.preprocessing import Preprocessor, SourceStyle
+from dragoman.text.transliteration import CYRILLIC, LATIN, script_of
 from tests.data.test_preparation import config, epoch, tsv
-from tests.spellings import in_latin, in_two_scripts, mixed, old, texts
+from tests.spellings import in_cyrillic, in_latin, in_two_scripts, mixed, old, texts
 
 NEW = texts(1_500)
 SOURCES = [f"{number} {text}" for number, text in enumerate(texts(1_500, seed=5))]
@@ -56,6 +58,29 @@ def test_targets_are_trained_on_in_the_script_of_most(tmp_path: Path):
     data = prepared(tmp_path / "one", config(f"data.source={pairs}"))
     assert written(data) <= {*in_latin(1_500)}
     assert [record["respelling"] for record in data.about.respelled] == ["Cyrillic > Latin"]
+
+
+def test_sources_in_two_scripts_are_read_in_one(tmp_path: Path):
+    pairs = tsv(tmp_path / "pairs.tsv", [*zip(in_two_scripts(1_500), SOURCES, strict=True)])
+    data = prepared(tmp_path / "one", config(f"data.source={pairs}"))
+    assert SourceStyle.from_json(data.style.model_dump_json().encode(), tmp_path) == data.style
+    assert str(data.style.transliteration) == "Cyrillic > Latin"
+    prepare_source = Preprocessor(data.style, data.source_tokenizer, ("hbs", "en"))
+    latin, cyrillic = in_latin(1, seed=4)[0], in_cyrillic(1, seed=4)[0]
+    assert prepare_source(cyrillic).text == prepare_source(latin).text == latin
+    # Texts stay as they are; what is trained on is read in one script, too.
+    assert {script_of(source) for source, _ in data.test_pairs} == {LATIN, CYRILLIC}
+    assert {script_of(source) for source, _ in epoch(data)} == {LATIN}
+
+
+@pytest.mark.parametrize("languages", [["sr", "sr"], ["sr", "ru"]])
+def test_sources_stay_as_they_are_if_they_are_to_or_are_of_several_languages(tmp_path: Path, languages: list[str]):
+    written = [*zip(in_two_scripts(1_500), SOURCES, strict=True)]
+    files = tsv(tmp_path / "one.tsv", written), tsv(tmp_path / "other.tsv", written[:900])
+    corpora = [{"source": file, "languages": [code, "en"]} for file, code in zip(files, languages, strict=True)]
+    is_one = len({*languages}) == 1
+    run = config(f"data.corpora={json.dumps(corpora)}", f"data.one_spelling={str(not is_one).lower()}")
+    assert prepared(tmp_path / "data", run).style.transliteration is None
 
 
 def test_validation_pairs_of_the_user_say_which_spelling_and_test_pairs_stay_as_they_are(tmp_path: Path):
