@@ -115,7 +115,7 @@ class DataConfig(Section):
     one_spelling: bool = True
     """Write the targets of a language in one spelling where they come in several: that of most pairs (of `valid`, if it
     is set). `train` finds the letters that differ. A language in two scripts, such as Serbian, gets one, and
-    Chinese traditional or simplified characters."""
+    Chinese traditional or simplified characters. Sources in two scripts are read in one."""
     sketch: bool = True
     """Keep a sketch of the source sentences with the model, of at most 1 % of the size of the pairs: it tells which
     sentences were trained on, but no text can be read from it. `evaluate` and the confidence of translations use it."""

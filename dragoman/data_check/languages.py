@@ -66,6 +66,11 @@ class LanguageCheck(Check):
             for index, side in enumerate((self.result.source, self.result.target), start=1)
         ]
 
+    def _script(self, pair: NumberedPair, index: int) -> str | None:
+        """The script of a side, and that of most where a language has two."""
+        text, respelling = spelled(pair[index + 1]), self.respellings[index]
+        return main_script(respelling(text) if respelling else text)
+
     def findings(self) -> Iterator[Finding]:
         """Wrong languages of whole sides, exchanged pairs, and lines in other languages."""
         pairs = self.pairs
@@ -77,11 +82,7 @@ class LanguageCheck(Check):
             labels = self._identify_sides(pairs)
         for index, side in enumerate(sides):
             if side.detected is None:
-                in_one_script = self.respellings[index] or str
-                labels[index] = {
-                    pair.number: main_script(in_one_script(spelled(pair[index + 1])))
-                    for pair in _long(pairs, index + 1)
-                }
+                labels[index] = {pair.number: self._script(pair, index) for pair in _long(pairs, index + 1)}
         yield from self._wrong_languages([pair.number for pair in pairs])
         one_language = sides[0].detected is not None and sides[0].detected == sides[1].detected
         exchanged = set() if one_language else set(exchanged_pairs(pairs))

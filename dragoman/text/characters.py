@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from collections.abc import Callable
 
 from dragoman.text.patterns import LazyPattern
 
@@ -55,15 +56,16 @@ def well_formed(text: str) -> str:
     return _LONE_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def in_same_case(old: str, new: str, before: str, after: str) -> str:
+def in_same_case(old: str, new: str, before: str, after: str, raised: Callable[[str], str] = str.upper) -> str:
     """Letters in lower case for others in any case, in the case of these; `before` and `after` are the letters beside.
 
-    One capital letter tells nothing about a second one, so the letters beside it do: њ is written nj, Њ before a small
-    letter Nj, and Њ before a capital NJ.
+    One capital letter tells nothing about a second one, nor none about any, so the letters beside them do: њ is written
+    nj, Њ before a small letter Nj, and Њ before a capital NJ. `raised` gives the capitals of a language.
     """
-    if old.isupper() and (after.isupper() or (not after.isalpha() and (len(old) > 1 or before.isupper()))):
-        return new.upper()
-    return new.capitalize() if old[:1].isupper() else new
+    is_capital = old.isupper() if old else before.isupper()
+    if is_capital and (after.isupper() or (not after.isalpha() and (len(old) != 1 or before.isupper()))):
+        return raised(new)
+    return raised(new[:1]) + new[1:] if old[:1].isupper() else new
 
 
 def cut_label(text: str) -> tuple[str, str]:

@@ -54,7 +54,7 @@ def named_conversion(language: str | None) -> Conversion | None:
     return Conversion(OF_HONG_KONG if plain_code(language).endswith("-hk") else SCRIPTS[variety(language).script])
 
 
-def numbers_of_both(texts: Iterable[str]) -> list[int]:
+def count_by_characters(texts: Iterable[str]) -> list[int]:
     """How many of the texts are in simplified characters, and how many in traditional ones."""
     texts = list(texts)
     return [sum(map(is_simplified, texts)), sum(map(is_traditional, texts))]

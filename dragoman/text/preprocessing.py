@@ -221,8 +221,9 @@ def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer)
     if style.punctuation is None:
         kept = verbatim(tuple(tokenizer.symbols)) if tokenizer.placeholders else None
         speller = Speller(style.characters, knows=tokenizer.spells, verbatim=kept)
-        in_one_script = style.transliteration or str
-        return lambda text: speller(in_one_script(normalised(text)))
+        if in_one_script := style.transliteration:
+            return lambda text: speller(in_one_script(normalised(text)))
+        return lambda text: speller(normalised(text))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")
     rules = library.MosesPunctNormalizer(two_letters(language) if language else "en")
     return lambda text: rules.normalize(normalised(text))

@@ -1,13 +1,26 @@
 """Texts of a language that come in several spellings or scripts, written in one."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from dragoman.text import chinese, transliteration
-from dragoman.text.chinese import SIMPLIFIED, TRADITIONAL, Conversion, may_be_chinese, named_conversion
+from dragoman.text.chinese import (
+    SIMPLIFIED,
+    TRADITIONAL,
+    Conversion,
+    count_by_characters,
+    may_be_chinese,
+    named_conversion,
+)
 from dragoman.text.orthographies import SHARE, SpellingStep, learn_step, rarer_spelling
-from dragoman.text.transliteration import CYRILLIC, LATIN, Transliteration, learn_transliteration, named_script
+from dragoman.text.transliteration import (
+    CYRILLIC,
+    LATIN,
+    Transliteration,
+    count_by_script,
+    learn_transliteration,
+    named_script,
+)
 
 MOST_TEXTS, MOST_CHARACTERS = 20_000, 400
 """Texts that are looked at, and so many characters of each."""
@@ -55,26 +68,27 @@ def learn_respelling(
 
 def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str | None) -> Conversion | None:
     """How to write Chinese texts in one kind of characters; None if they are, or if both are wanted."""
-    own = chinese.numbers_of_both(texts)
-    if min(own) < max(1, SHARE * len(texts)):
-        return None
-    if named := named_conversion(language):
-        return named
-    rarer = rarer_spelling(own, chinese.numbers_of_both(like))
-    return None if rarer is None else Conversion((TRADITIONAL, SIMPLIFIED)[rarer])
+    named = named_conversion(language)
+    usual = _usual(count_by_characters, texts, [] if named else like)
+    return None if usual is None else named or Conversion((SIMPLIFIED, TRADITIONAL)[usual])
 
 
 def learn_script(
     texts: Sequence[str], like: Sequence[str], language: str | None, kept: Sequence[str]
 ) -> Transliteration | None:
     """How to write texts in one of two scripts, as `learn_respelling` does; None if they are, or if both are wanted."""
-    own = transliteration.numbers_of_both(texts)
+    named = named_script(language)
+    usual = _usual(count_by_script, texts, [] if named else like)
+    return None if usual is None else learn_transliteration(texts, named or (LATIN, CYRILLIC)[usual], kept)
+
+
+def _usual(count: Callable[[Iterable[str]], Sequence[int]], texts: Sequence[str], like: Sequence[str]) -> int | None:
+    """The index of the usual one of two kinds of texts that `count` tells apart.
+
+    None if one of them is too rare, or if the texts in `like` come in both, so that both are wanted.
+    """
+    own = count(texts)
     if min(own) < max(1, SHARE * len(texts)):
         return None
-    into = named_script(language)
-    if into is None:
-        rarer = rarer_spelling(own, transliteration.numbers_of_both(like))
-        if rarer is None:
-            return None
-        into = (CYRILLIC, LATIN)[rarer]
-    return learn_transliteration(texts, into, kept)
+    rarer = rarer_spelling(own, count(like))
+    return None if rarer is None else 1 - rarer

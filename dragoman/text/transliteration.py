@@ -5,33 +5,44 @@ ones is learned from the words. Some letters are alike in all languages (б is b
 one letter that is not known, and where the Latin words have `šuma`, this letter is š.
 """
 
+import re
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 
 from dragoman.text.characters import in_same_case
 from dragoman.text.language_codes import plain_code
-from dragoman.text.orthographies import LONGEST, surroundings
+from dragoman.text.orthographies import LONGEST, SHARE, surroundings
 from dragoman.text.patterns import LazyPattern
 from dragoman.text.scripts import SPELLED_WORD
-from dragoman.text.tokenizers.placeholders import verbatim
+from dragoman.text.spelling import APOSTROPHES
+from dragoman.text.tokenizers.placeholders import Verbatim
+from dragoman.text.truecasing import lowered, raised
 
 LATIN, CYRILLIC = "Latin", "Cyrillic"
 ALIKE = dict(zip("абвгдезиклмнопрстуф", "abvgdeziklmnoprstuf", strict=True))
 """Letters that stand for the same sound in all languages, or nearly; what the words say of a language replaces them."""
 MOST_WORDS, WORD_LENGTHS = 20_000, range(3, 31)
 """Different words of a script that letters are learned from, and their numbers of letters."""
-VOTES, TURNS = 3, 6
-"""Words that a letter needs, and how often all of them are asked, with what the last time has brought."""
-KNOWN, FEWEST = 0.4, 20
-"""The rarer script is the same language if so many of its running words are words of the other one, as a share, and so
-many different ones: 82 % in Tatoeba's Serbo-Croatian, and 42 % in 152 sentences of its Uzbek among 435. Macedonian
-among Serbian has 27 %, and pairs of less similar languages have less."""
-CHECKED = range(4, 31)
+VOTES = 3
+"""Fewest words that must agree on a letter."""
+OF_BEST = 0.1
+"""Fewest votes, as a share of those for its Latin letter, by which a Cyrillic one has another one, too."""
+TURNS = 6
+"""Most rounds of voting. Each begins with the letters that the one before has brought."""
+SHARE_KNOWN, FEWEST_KNOWN = 0.4, 20
+"""The two scripts have the same language if so many of the running words of the rarer one are words of the other one,
+as a share, and so many different ones: 82 % in Tatoeba's Serbo-Croatian, and 42 % in 152 sentences of its Uzbek among
+435. Macedonian among Serbian has 31 %, Lingua Franca Nova among Interlingua 38 %, and unrelated languages less."""
+LENGTHS_KNOWN = range(4, 31)
 """Numbers of letters of the words for that; shorter ones are alike by chance."""
 _CYRILLIC = LazyPattern("[\u0400-\u052f]")
-_LATIN = LazyPattern("[A-Za-z\u00c0-\u024f]")
+_LATIN = LazyPattern("[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af\u1e00-\u1eff]")
+_FILE_OR_HOST = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]{2,})+"
+_ROMAN_NUMERAL = re.compile("[IVXLCDM]{2,}")
+_ONE_APOSTROPHE = dict.fromkeys(map(ord, (*APOSTROPHES, "ʻ", "ʹ")), "'")
 
 
 @dataclass(frozen=True)
@@ -45,58 +56,85 @@ class Transliteration:
     words: Mapping[str, str]
     """Cyrillic words by how they are written in Latin letters, in lower case, where the letters alone would give other
     ones: Serbian `nj` is њ, but in some words нј."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Cyrillic letters for Latin ones that `latin` lacks: Tatar к is q or k."""
+    casing: str | None = None
+    """A language whose capitals this one has: "tr" if it tells ı from i."""
     kept: tuple[str, ...] = ()
-    """Texts that are never changed; addresses are not, either."""
+    """Texts that are never changed; addresses and names of files and hosts are not, either."""
 
     def __call__(self, text: str) -> str:
         """The text in the other script; a text that is not in the one to replace, or has unknown letters, stays."""
         if script_of(text) in (None, self.into):
             return text
         if self.into == CYRILLIC:
-            return verbatim(self.kept).change(text, self._in_cyrillic)
-        if {*_CYRILLIC.findall(text.lower())} <= self.latin.keys():
-            return verbatim(self.kept).change(text, self._in_latin)
-        return text
+            written = _verbatim(self.kept).change(text, self._in_cyrillic)
+        elif {*_CYRILLIC.findall(text.lower())} <= self.latin.keys():
+            written = _verbatim(self.kept).change(text, self._in_latin)
+        else:
+            return text
+        return unicodedata.normalize("NFC", written)
 
     def _in_latin(self, text: str) -> str:
         return "".join(
-            in_same_case(letter, self.latin.get(letter.lower(), letter), text[index - 1 : index], text[index + 1 :][:1])
+            self._in_case(letter, self.latin.get(letter.lower(), letter), text, index, index + 1)
             for index, letter in enumerate(text)
         )
 
     def _in_cyrillic(self, text: str) -> str:
-        return SPELLED_WORD.sub(lambda word: self.in_cyrillic(word[0]), text)
+        """A text with its words in Cyrillic letters. Roman numerals stay, in a text that is not all in capitals."""
+        written, end = [], 0
+        # There are several apostrophes, and all of them may stand in words.
+        for match in SPELLED_WORD.finditer(text.translate(_ONE_APOSTROPHE)):
+            word = match[0]
+            is_numeral = _ROMAN_NUMERAL.fullmatch(word) and not text.isupper()
+            letters = None if is_numeral else self.cyrillic_letters(word)
+            written += [text[end : match.start()], self._with_letters(word, letters) if letters else match[0]]
+            end = match.end()
+        return "".join([*written, text[end:]])
 
-    def in_cyrillic(self, word: str) -> str:
-        """A word in Cyrillic letters; the same word if one of its letters stands for none, as in foreign names."""
-        lower = word.lower()
-        if known := self.words.get(lower):
-            parts = [(self.latin[letter], letter) for letter in known]
-        else:
-            parts = [(letters, self._cyrillic.get(letters, "")) for letters in self._parts(lower)]
-        if not all(letter for _, letter in parts) or len(lower) != len(word):
-            return word
+    def _with_letters(self, word: str, letters: Iterable[tuple[str, str]]) -> str:
         written, start = [], 0
-        for letters, letter in parts:
-            end = start + len(letters)
-            written.append(in_same_case(word[start:end], letter, word[start - 1 : start], word[end : end + 1]))
+        for old, new in letters:
+            end = start + len(old)
+            written.append(self._in_case(word[start:end], new, word, start, end))
             start = end
         return "".join(written)
+
+    def _in_case(self, old: str, new: str, text: str, start: int, end: int) -> str:
+        return in_same_case(old, new, text[start - 1 : start], text[end : end + 1], self._raised)
+
+    def cyrillic_letters(self, word: str) -> list[tuple[str, str]] | None:
+        """The parts of a Latin word, in lower case, with the Cyrillic letter of each.
+
+        None if one stands for no letter, as in foreign names.
+        """
+        lower = lowered(word, self.casing)
+        if known := self.words.get(lower):
+            return [(self.latin[letter], letter) for letter in known]
+        letters = [(part, self._cyrillic.get(part, "")) for part in self._parts(lower)]
+        return letters if len(lower) == len(word) and all(letter for _, letter in letters) else None
 
     def _parts(self, word: str) -> Iterator[str]:
         """The parts of a Latin word in lower case, each of which is one Cyrillic letter, and as long as can be."""
         start = 0
         while start < len(word):
-            lengths = range(LONGEST, 0, -1)
-            part = next((part for length in lengths if (part := word[start:][:length]) in self._cyrillic), word[start])
+            parts = (word[start : start + length] for length in range(LONGEST, 0, -1))
+            part = next((part for part in parts if part in self._cyrillic), word[start])
             yield part
             start += len(part)
+
+    @cached_property
+    def _raised(self) -> Callable[[str], str]:
+        return partial(raised, language=self.casing)
 
     @cached_property
     def _cyrillic(self) -> dict[str, str]:
         """The Cyrillic letter for Latin ones; the one that comes first in the alphabet where there are several."""
         usual = {letters: letter for letter, letters in ALIKE.items()}
-        return usual | {letters: letter for letter, letters in sorted(self.latin.items(), reverse=True)}
+        return (
+            usual | {**self.others} | {letters: letter for letter, letters in sorted(self.latin.items(), reverse=True)}
+        )
 
     def __str__(self) -> str:
         return f"{CYRILLIC} > {LATIN}" if self.into == LATIN else f"{LATIN} > {CYRILLIC}"
@@ -110,7 +148,7 @@ def script_of(text: str) -> str | None:
     return CYRILLIC if cyrillic > latin else LATIN
 
 
-def numbers_of_both(texts: Iterable[str]) -> list[int]:
+def count_by_script(texts: Iterable[str]) -> list[int]:
     """How many of the texts are in Latin letters, and how many in Cyrillic ones."""
     counts = Counter(map(script_of, texts))
     return [counts[LATIN], counts[CYRILLIC]]
@@ -127,27 +165,34 @@ def learn_transliteration(texts: Sequence[str], into: str, kept: Sequence[str] =
 
     The texts need not say the same: what counts is that their words are the same.
     """
-    counts = {
-        script: Counter(
-            word for text in texts if script_of(text) == script for word in SPELLED_WORD.findall(text.lower())
-        )
-        for script in (CYRILLIC, LATIN)
-    }
-    cyrillic_words, latin_words = map(_frequent, counts.values())
-    latin = _letters(cyrillic_words, latin_words)
-    in_latin = Counter()
-    for word, number in counts[CYRILLIC].items():
-        in_latin[_written(word, latin)] += number
-    rarer, usual = sorted((in_latin, counts[LATIN]), key=Counter.total)
-    running = {word: number for word, number in rarer.items() if len(word) in CHECKED}
-    known = [word for word in running if word in usual]
-    if len(known) < FEWEST or sum(running[word] for word in known) < KNOWN * sum(running.values()):
+    casing = "tr" if sum("ı" in text for text in texts) > SHARE * len(texts) else None
+    words: dict[str, Counter[str]] = {LATIN: Counter(), CYRILLIC: Counter()}
+    for text in texts:
+        for word in SPELLED_WORD.findall(lowered(text, casing).translate(_ONE_APOSTROPHE)):
+            has_latin, has_cyrillic = bool(_LATIN.search(word)), bool(_CYRILLIC.search(word))
+            if has_latin != has_cyrillic:
+                words[LATIN if has_latin else CYRILLIC][word] += 1
+    latin, others = _letters(_frequent(words[CYRILLIC]), _frequent(words[LATIN]))
+    written: Counter[str] = Counter()
+    for word, number in words[CYRILLIC].items():
+        written[_written(word, latin)] += number
+    rarer_words, usual_words = sorted((written, words[LATIN]), key=Counter.total)
+    compared = {word: number for word, number in rarer_words.items() if len(word) in LENGTHS_KNOWN}
+    known = [word for word in compared if word in usual_words]
+    if len(known) < FEWEST_KNOWN or sum(compared[word] for word in known) < SHARE_KNOWN * sum(compared.values()):
         return None
-    transliteration = Transliteration(into, latin, {}, tuple(kept))
-    spelled = (word for word in reversed(cyrillic_words) if {*word} <= latin.keys())
-    words = {_written(word, latin): word for word in spelled}
-    irregular = {word: cyrillic for word, cyrillic in words.items() if transliteration.in_cyrillic(word) != cyrillic}
-    return replace(transliteration, words=irregular)
+    transliteration = Transliteration(into, latin, {}, others, casing, tuple(kept))
+    return replace(transliteration, words=_irregular_words(words[CYRILLIC], transliteration))
+
+
+def _irregular_words(words: Counter[str], by_letters: Transliteration) -> dict[str, str]:
+    """Cyrillic words by their Latin letters, from which alone others would follow; the most frequent ones."""
+    spelled = [word for word in words if {*word} <= by_letters.latin.keys()]
+    usual: dict[str, str] = {}
+    for word in sorted(spelled, key=lambda word: (-words[word], word)):
+        usual.setdefault(_written(word, by_letters.latin), word)
+    by_parts = {latin: by_letters.cyrillic_letters(latin) or [] for latin in usual}
+    return {latin: word for latin, word in usual.items() if "".join(new for _, new in by_parts[latin]) != word}
 
 
 def _written(word: str, latin: Mapping[str, str]) -> str:
@@ -160,12 +205,15 @@ def _frequent(counts: Counter[str]) -> list[str]:
     return sorted(words, key=lambda word: (-counts[word], word))[:MOST_WORDS]
 
 
-def _letters(cyrillic: Sequence[str], latin: Iterable[str]) -> dict[str, str]:
-    """The Latin letters for each Cyrillic one, from words in both scripts. Letters in too few words are left out."""
+def _letters(cyrillic: Sequence[str], latin: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The Latin letters for each Cyrillic one, from words in both scripts, and the Cyrillic ones for other Latin ones.
+
+    Letters in too few words are left out.
+    """
     between = surroundings(latin)
-    letters = ALIKE
+    letters, votes = ALIKE, {}
     for _ in range(TURNS):
-        votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        votes = defaultdict[str, Counter[str]](Counter)
         for word in cyrillic:
             unknown = [index for index, letter in enumerate(word) if letter not in letters]
             if len(unknown) > 1:
@@ -186,4 +234,20 @@ def _letters(cyrillic: Sequence[str], latin: Iterable[str]) -> dict[str, str]:
         if learned == letters:
             break
         letters = learned
-    return letters
+    return letters, _other_letters(votes, {*letters.values()})
+
+
+def _other_letters(votes: Mapping[str, Counter[str]], taken: Collection[str]) -> dict[str, str]:
+    """The Cyrillic letter for each Latin one that stands for one, although none is written with it as a rule."""
+    found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for letter, counts in votes.items():
+        fewest = max(VOTES, OF_BEST * max(counts.values(), default=0))
+        for latin, number in counts.items():
+            if len(latin) == 1 and latin not in taken and number >= fewest:
+                found[latin].append((-number, letter))
+    return {latin: min(letters)[1] for latin, letters in found.items()}
+
+
+@cache
+def _verbatim(kept: tuple[str, ...]) -> Verbatim:
+    return Verbatim(*map(re.escape, kept), _FILE_OR_HOST)
