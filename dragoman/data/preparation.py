@@ -38,7 +38,7 @@ from dragoman.text.characters import folded, normalised
 from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
-from dragoman.text.respelling import MOST_TEXTS, learn_script
+from dragoman.text.respelling import MOST_CHARACTERS, MOST_TEXTS, learn_script
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import SLOTS
@@ -283,13 +283,13 @@ def prepare(
 
 def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, str] | None) -> TextTools:
     """Tokenizers and style, learned from the training pairs; tokenizers from `tokenizer.pairs`, if there are any."""
-    transliteration = _script_of_sources(train, config)
+    reading = _reading(train, config)
 
     def in_one_script(pair: Pair) -> Pair:
-        return (transliteration(normalised(pair[0])), pair[1]) if transliteration else pair
+        return (reading(normalised(pair[0])), pair[1]) if reading else pair
 
     vocabulary = train.sample(TOKENIZER_PAIRS).changed(in_one_script)
-    style = SourceStyle.learn(vocabulary).model_copy(update={"transliteration": transliteration})
+    style = SourceStyle.learn(vocabulary).model_copy(update={"reading": reading})
     if config.tokenizer.pairs:
         bad_bytes = config.data.replace_bad_bytes
         opened = Bitext.open(*config.tokenizer.pairs, languages=languages, replace_bad_bytes=bad_bytes)
@@ -302,7 +302,7 @@ def _learn_text_tools(train: PairFile, config: RunConfig, languages: tuple[str, 
     return TextTools(source_tokenizer, target_tokenizer, style)
 
 
-def _script_of_sources(train: PairFile, config: RunConfig) -> Transliteration | None:
+def _reading(train: PairFile, config: RunConfig) -> Transliteration | None:
     """How to read the sources in one script; None if they are in one, or of several languages, or to stay as they are.
 
     Sources in the rarer script are few, and share no token with the others.
@@ -310,7 +310,7 @@ def _script_of_sources(train: PairFile, config: RunConfig) -> Transliteration | 
     languages = {languages_in(label)[0] for label in train.counts.labels} or {train.source_language}
     if not config.data.one_spelling or len(languages) > 1:
         return None
-    texts = [source for source, _ in train.sample(MOST_TEXTS)]
+    texts = [source[:MOST_CHARACTERS] for source, _ in train.sample(MOST_TEXTS)]
     return learn_script(texts, [], languages.pop(), config.tokenizer.symbols)
 
 

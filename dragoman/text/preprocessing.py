@@ -39,7 +39,7 @@ class SourceStyle(BaseModel, extra="forbid"):
     case: CaseTable = CaseTable()
     translated: list[str] = []
     """Texts like placeholders that the training pairs translate: "10", "TV", and "0,0" for all such numbers."""
-    transliteration: Transliteration | None = None
+    reading: Transliteration | None = None
     """How sources in the rarer of two scripts are read, if the training pairs have both."""
     punctuation: Literal["moses"] | None = None
     """Rules that make quotation marks, spaces around marks and the like the same: those of Moses, or none."""
@@ -221,7 +221,7 @@ def source_rules(style: SourceStyle, language: str | None, tokenizer: Tokenizer)
     if style.punctuation is None:
         kept = verbatim(tuple(tokenizer.symbols)) if tokenizer.placeholders else None
         speller = Speller(style.characters, knows=tokenizer.spells, verbatim=kept)
-        if in_one_script := style.transliteration:
+        if in_one_script := style.reading:
             return lambda text: speller(in_one_script(normalised(text)))
         return lambda text: speller(normalised(text))
     library = load("sacremoses", extra="pretrained", purpose="This model's rules of punctuation")

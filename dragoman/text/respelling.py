@@ -76,7 +76,7 @@ def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str |
 def learn_script(
     texts: Sequence[str], like: Sequence[str], language: str | None, kept: Sequence[str]
 ) -> Transliteration | None:
-    """How to write texts in one of two scripts, as `learn_respelling` does; None if they are, or if both are wanted."""
+    """How to write texts in one of two scripts; None if they are, or if both are wanted."""
     named = named_script(language)
     usual = _usual(count_by_script, texts, [] if named else like)
     return None if usual is None else learn_transliteration(texts, named or (LATIN, CYRILLIC)[usual], kept)

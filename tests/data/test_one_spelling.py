@@ -64,7 +64,7 @@ def test_sources_in_two_scripts_are_read_in_one(tmp_path: Path):
     pairs = tsv(tmp_path / "pairs.tsv", [*zip(in_two_scripts(1_500), SOURCES, strict=True)])
     data = prepared(tmp_path / "one", config(f"data.source={pairs}"))
     assert SourceStyle.from_json(data.style.model_dump_json().encode(), tmp_path) == data.style
-    assert str(data.style.transliteration) == "Cyrillic > Latin"
+    assert str(data.style.reading) == "Cyrillic > Latin"
     prepare_source = Preprocessor(data.style, data.source_tokenizer, ("hbs", "en"))
     latin, cyrillic = in_latin(1, seed=4)[0], in_cyrillic(1, seed=4)[0]
     assert prepare_source(cyrillic).text == prepare_source(latin).text == latin
@@ -80,7 +80,7 @@ def test_sources_stay_as_they_are_if_they_are_to_or_are_of_several_languages(tmp
     corpora = [{"source": file, "languages": [code, "en"]} for file, code in zip(files, languages, strict=True)]
     is_one = len({*languages}) == 1
     run = config(f"data.corpora={json.dumps(corpora)}", f"data.one_spelling={str(not is_one).lower()}")
-    assert prepared(tmp_path / "data", run).style.transliteration is None
+    assert prepared(tmp_path / "data", run).style.reading is None
 
 
 def test_validation_pairs_of_the_user_say_which_spelling_and_test_pairs_stay_as_they_are(tmp_path: Path):

@@ -376,7 +376,7 @@ def _readme(directory: ModelDirectory, target: str, proof: Proof, title: str) ->
         runtime=web.VERSION,
         punctuation=directory.style.punctuation,
         spelled=bool(directory.style.characters),
-        transliterated=directory.style.transliteration,
+        reading=directory.style.reading,
         has_shortest=TARGETS[target].has_shortest,
         masks=tokenizer.placeholders,
         length_offset=directory.decoding.length_offset,
