@@ -88,9 +88,9 @@ class Transliteration:
         for match in SPELLED_WORD.finditer(text.translate(_ONE_APOSTROPHE)):
             word = match[0]
             is_numeral = _ROMAN_NUMERAL.fullmatch(word) and not text.isupper()
-            letters = None if is_numeral else self.cyrillic_letters(word)
-            written += [text[end : match.start()], self._with_letters(word, letters) if letters else match[0]]
-            end = match.end()
+            if not is_numeral and (letters := self.cyrillic_letters(word)):
+                written += [text[end : match.start()], self._with_letters(word, letters)]
+                end = match.end()
         return "".join([*written, text[end:]])
 
     def _with_letters(self, word: str, letters: Iterable[tuple[str, str]]) -> str:
@@ -131,10 +131,9 @@ class Transliteration:
     @cached_property
     def _cyrillic(self) -> dict[str, str]:
         """The Cyrillic letter for Latin ones; the one that comes first in the alphabet where there are several."""
-        usual = {letters: letter for letter, letters in ALIKE.items()}
-        return (
-            usual | {**self.others} | {letters: letter for letter, letters in sorted(self.latin.items(), reverse=True)}
-        )
+        alike = {letters: letter for letter, letters in ALIKE.items()}
+        learned = {letters: letter for letter, letters in sorted(self.latin.items(), reverse=True)}
+        return {**alike, **self.others, **learned}
 
     def __str__(self) -> str:
         return f"{CYRILLIC} > {LATIN}" if self.into == LATIN else f"{LATIN} > {CYRILLIC}"

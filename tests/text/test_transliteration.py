@@ -110,6 +110,7 @@ def test_capitals_of_languages_that_tell_two_letters_i():
 def test_all_apostrophes_are_one():
     uzbek = Transliteration(CYRILLIC, {"ў": "o'", "з": "z", "қ": "q", "й": "y", "ё": "yo"}, {"yo'q": "йўқ"})
     assert [uzbek(f"O{mark}z, yo{mark}q") for mark in "'’ʼ‘ʻ"] == ["Ўз, йўқ"] * 5
+    assert uzbek("Oʻz d’Artagnan") == "Ўз d’Artagnan"
 
 
 def test_a_converted_text_is_in_its_normal_form():
