@@ -38,7 +38,7 @@ from dragoman.text.characters import folded, normalised
 from dragoman.text.labels import languages_in, only
 from dragoman.text.language_codes import Languages
 from dragoman.text.preprocessing import SourceStyle
-from dragoman.text.respelling import MOST_CHARACTERS, MOST_TEXTS, learn_script
+from dragoman.text.respelling import MOST_TEXTS, learn_reading
 from dragoman.text.sketch import Sketch
 from dragoman.text.tokenizers.hint_tokens import SIMILAR, TERM
 from dragoman.text.tokenizers.placeholders import SLOTS
@@ -310,8 +310,8 @@ def _reading(train: PairFile, config: RunConfig) -> Transliteration | None:
     languages = {languages_in(label)[0] for label in train.counts.labels} or {train.source_language}
     if not config.data.one_spelling or len(languages) > 1:
         return None
-    texts = [source[:MOST_CHARACTERS] for source, _ in train.sample(MOST_TEXTS)]
-    return learn_script(texts, [], languages.pop(), config.tokenizer.symbols)
+    sources = (source for source, _ in train.sample(MOST_TEXTS))
+    return learn_reading(sources, language=languages.pop(), kept=config.tokenizer.symbols)
 
 
 def _write_parts(pairs: PairFile, parts: Splits, tools: TextTools, config: RunConfig, folder: Path) -> DataFacts:

@@ -53,17 +53,30 @@ def learn_respelling(
     there is only one spelling, or if the texts in `like` come in several, too. What is in `kept` is never respelled. Of
     many texts, the first `MOST_TEXTS` are looked at.
     """
-    texts = [" ".join(text[:MOST_CHARACTERS].split()) for text in islice(texts, MOST_TEXTS)]
+    texts = _looked_at(texts)
     if may_be_chinese(texts, language):
         conversion = _learn_conversion(texts, like, language)
         return Respelling((conversion,)) if conversion else None
     steps: list[SpellingStep | Transliteration] = []
-    step = learn_script(texts, like, language, kept) or learn_step(texts, like, kept)
+    step = _learn_script(texts, like, language, kept) or learn_step(texts, like, kept)
     while step and len(steps) < MOST_STEPS:
         steps.append(step)
         texts, like = [step(text) for text in texts], [step(text) for text in like]
         step = learn_step(texts, like, kept)
     return Respelling(tuple(steps)) if steps else None
+
+
+def learn_reading(texts: Iterable[str], *, language: str | None, kept: Sequence[str]) -> Transliteration | None:
+    """How to read texts in the script of most, or in that which the code of their language names.
+
+    None if they are in one script, or if those in the other one are no texts of the same language.
+    """
+    return _learn_script(_looked_at(texts), [], language, kept)
+
+
+def _looked_at(texts: Iterable[str]) -> list[str]:
+    """The beginnings of so many texts, with single spaces."""
+    return [" ".join(text[:MOST_CHARACTERS].split()) for text in islice(texts, MOST_TEXTS)]
 
 
 def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str | None) -> Conversion | None:
@@ -73,7 +86,7 @@ def _learn_conversion(texts: Sequence[str], like: Sequence[str], language: str |
     return None if usual is None else named or Conversion((SIMPLIFIED, TRADITIONAL)[usual])
 
 
-def learn_script(
+def _learn_script(
     texts: Sequence[str], like: Sequence[str], language: str | None, kept: Sequence[str]
 ) -> Transliteration | None:
     """How to write texts in one of two scripts; None if they are, or if both are wanted."""

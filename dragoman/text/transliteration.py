@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 from dragoman.text.characters import in_same_case
 from dragoman.text.language_codes import plain_code
@@ -18,7 +18,7 @@ from dragoman.text.orthographies import LONGEST, SHARE, surroundings
 from dragoman.text.patterns import LazyPattern
 from dragoman.text.scripts import SPELLED_WORD
 from dragoman.text.spelling import APOSTROPHES
-from dragoman.text.tokenizers.placeholders import Verbatim
+from dragoman.text.tokenizers.placeholders import Verbatim, verbatim
 from dragoman.text.truecasing import lowered, raised
 
 LATIN, CYRILLIC = "Latin", "Cyrillic"
@@ -68,9 +68,9 @@ class Transliteration:
         if script_of(text) in (None, self.into):
             return text
         if self.into == CYRILLIC:
-            written = _verbatim(self.kept).change(text, self._in_cyrillic)
+            written = self._verbatim.change(text, self._in_cyrillic)
         elif {*_CYRILLIC.findall(text.lower())} <= self.latin.keys():
-            written = _verbatim(self.kept).change(text, self._in_latin)
+            written = self._verbatim.change(text, self._in_latin)
         else:
             return text
         return unicodedata.normalize("NFC", written)
@@ -123,6 +123,10 @@ class Transliteration:
             part = next((part for part in parts if part in self._cyrillic), word[start])
             yield part
             start += len(part)
+
+    @cached_property
+    def _verbatim(self) -> Verbatim:
+        return verbatim(self.kept, _FILE_OR_HOST)
 
     @cached_property
     def _raised(self) -> Callable[[str], str]:
@@ -225,7 +229,7 @@ def _letters(cyrillic: Sequence[str], latin: Iterable[str]) -> tuple[dict[str, s
                 sides = "".join(written[:index]), "".join(written[index + 1 :])
                 votes[word[index]].update(between.get(sides, ()))
         elected = {
-            letter: min(counts, key=lambda latin: (-counts[latin], latin))
+            letter: min(counts, key=lambda written: (-counts[written], written))
             for letter, counts in votes.items()
             if counts and max(counts.values()) >= VOTES
         }
@@ -238,15 +242,10 @@ def _letters(cyrillic: Sequence[str], latin: Iterable[str]) -> tuple[dict[str, s
 
 def _other_letters(votes: Mapping[str, Counter[str]], taken: Collection[str]) -> dict[str, str]:
     """The Cyrillic letter for each Latin one that stands for one, although none is written with it as a rule."""
-    found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    candidates: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for letter, counts in votes.items():
         fewest = max(VOTES, OF_BEST * max(counts.values(), default=0))
         for latin, number in counts.items():
             if len(latin) == 1 and latin not in taken and number >= fewest:
-                found[latin].append((-number, letter))
-    return {latin: min(letters)[1] for latin, letters in found.items()}
-
-
-@cache
-def _verbatim(kept: tuple[str, ...]) -> Verbatim:
-    return Verbatim(*map(re.escape, kept), _FILE_OR_HOST)
+                candidates[latin].append((-number, letter))
+    return {latin: min(by_votes)[1] for latin, by_votes in candidates.items()}

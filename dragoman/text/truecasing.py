@@ -12,14 +12,13 @@ from typing import Self
 from pydantic import BaseModel
 
 from dragoman.text.language_codes import known_code
-from dragoman.text.tokenizers.placeholders import Verbatim
+from dragoman.text.tokenizers.placeholders import verbatim
 
 MOST_WORDS = 50_000
 """Most spellings that are remembered, the most frequent ones."""
 USUAL, RARE = 0.9, 0.05
 """Shares of the sources. If more than the first begin with a capital, all are expected to; if fewer than the second
 have capitals, none is expected to."""
-_VERBATIM = Verbatim()
 SHORTEST_EMPHASIS = 3
 """Fewest letters of a word in capitals that counts as emphasis, such as NOT; US and IT are rather acronyms."""
 _TAGS = re.compile(r"(?:<[^<>\s]+>\s*)+")
@@ -78,7 +77,7 @@ class Truecaser:
     def __init__(self, table: CaseTable, language: str | None, symbols: Collection[str] = ()):
         self.table, self.symbols = table, symbols
         self._lower, self._upper = partial(lowered, language=language), partial(raised, language=language)
-        self._verbatim = Verbatim(*map(re.escape, symbols), _CODE)
+        self._verbatim = verbatim(tuple(symbols), _CODE)
         self._known = frozenset(table.words)
         # Of several spellings of a word, the most frequent one is the last to be put here.
         self._spellings = {self._lower(word).casefold(): word for word in reversed(table.words)}
@@ -162,8 +161,7 @@ class Truecaser:
 
 def in_capitals(text: str, language: str | None) -> str:
     """A translation in capitals; tags, addresses and the like stay as they are."""
-    parts = _VERBATIM.split(text)
-    return "".join(part if index % 2 else raised(part, language) for index, part in enumerate(parts))
+    return verbatim(()).change(text, partial(raised, language=language))
 
 
 def lowered(text: str, language: str | None) -> str:

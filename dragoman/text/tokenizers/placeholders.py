@@ -207,9 +207,9 @@ class Verbatim:
 
 
 @cache
-def verbatim(kept: tuple[str, ...]) -> Verbatim:
-    """These texts, and `VERBATIM`."""
-    return Verbatim(*map(re.escape, kept))
+def verbatim(kept: tuple[str, ...], *patterns: str) -> Verbatim:
+    """These texts, what some verbose patterns match, and `VERBATIM`."""
+    return Verbatim(*map(re.escape, kept), *patterns)
 
 
 @cache
